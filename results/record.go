@@ -1,0 +1,237 @@
+package results
+
+import (
+	"time"
+)
+
+// Format is the version of the record's format that this package writes.
+const Format = 1
+
+// Record is a whole record, as read back from its file: what was planned, what
+// was measured, and what happened.
+type Record struct {
+	Header      Header
+	Generations []Generation
+	Warnings    []Warning // those of the header and those that came later, in order
+	End         *End      // nil: the record was cut off (crash, SIGKILL, disk full)
+	Torn        bool      // the last line was incomplete and was left out
+}
+
+// Header is the first line of a record. It is written after the probe and the
+// pilot and before anything is measured, so that a record always explains
+// itself.
+type Header struct {
+	Type    string    `json:"type"` // "header"
+	Format  int       `json:"format"`
+	ID      string    `json:"id"`
+	Pgtare  string    `json:"pgtare"` // version of the program that wrote it
+	Title   string    `json:"title"`
+	Started time.Time `json:"started"`
+	Seed    int64     `json:"seed"` // below 2^53, so that any JSON reader keeps it
+	Args    []string  `json:"args"` // the command line, secrets removed
+
+	Runs         int     `json:"runs"`         // runs asked for
+	RunSeconds   float64 `json:"run_seconds"`  // measured seconds per cell and run, as asked (0 when Transactions is set)
+	Transactions int64   `json:"transactions"` // -t: measured transactions per client and run; 0 when not asked
+	Unit         string  `json:"unit"`         // "tps" or, with -t, "s": seconds for Transactions x clients
+	Margin       float64 `json:"margin"`       // per cent: smaller is "same"
+
+	Environment Environment         `json:"environment"`
+	Axes        []Axis              `json:"axes"` // in the order of the table
+	Servers     []Server            `json:"servers"`
+	Instances   []Instance          `json:"instances"`
+	Panels      []Panel             `json:"panels"`
+	Cells       []Cell              `json:"cells"`
+	Comparisons []PlannedComparison `json:"comparisons"`
+	Controls    []PlannedControl    `json:"controls"`
+	Warnings    []Warning           `json:"warnings"`
+}
+
+// Environment is the machine that measured. Empty strings and zeros: not known.
+type Environment struct {
+	OS             string   `json:"os"`
+	Kernel         string   `json:"kernel"`
+	CPU            string   `json:"cpu"`
+	CPUs           int      `json:"cpus"` // usable by this process
+	MemoryBytes    int64    `json:"memory_bytes"`
+	Clocksource    string   `json:"clocksource"`
+	Clocksources   []string `json:"clocksources"` // that the kernel offers
+	ClockReadNs    float64  `json:"clock_read_ns"`
+	Governor       string   `json:"governor"`
+	Virtualization string   `json:"virtualization"`
+	HugePages      string   `json:"huge_pages"` // transparent huge pages, and reserved ones
+	LoadAverage    string   `json:"load_average"`
+	Go             string   `json:"go"`
+	User           string   `json:"user"` // that the managed servers run as
+}
+
+// Axis is a dimension of the matrix. The first value is the baseline's.
+type Axis struct {
+	Name   string   `json:"name"`
+	Values []string `json:"values"`
+}
+
+// Server is an installation, or an attached server, as it was found.
+type Server struct {
+	Label      string            `json:"label"`   // names it in tables: "18.4", or the user's label
+	Origin     string            `json:"origin"`  // debian, path, npm, directory, attached
+	Version    string            `json:"version"` // "18.4"
+	VersionNum int               `json:"version_num"`
+	FullString string            `json:"full_version"` // version()
+	Compiler   string            `json:"compiler"`
+	Build      map[string]string `json:"build"` // the pg_config view: CONFIGURE, CC, CFLAGS, ...
+	Assertions bool              `json:"assertions"`
+	Settings   map[string]string `json:"settings"`   // pg_settings that differ from boot_val, secrets removed
+	Deviations []string          `json:"deviations"` // what pgtare set other than PostgreSQL's own defaults
+}
+
+// Instance is one running PostgreSQL (restarted at every run where the matrix
+// has an instance axis).
+type Instance struct {
+	ID      string `json:"id"`
+	Server  string `json:"server"`  // label
+	Control bool   `json:"control"` // it only holds the twin of the baseline
+}
+
+// Panel is a set of cells that may be compared: one workload, mode, protocol
+// and number of clients.
+type Panel struct {
+	ID       string `json:"id"`
+	Workload string `json:"workload"` // select1, insert, or the script's file name
+	Mode     string `json:"mode"`     // per-statement, single-transaction
+	Protocol string `json:"protocol"` // simple, extended, prepared
+	Clients  int    `json:"clients"`
+	Threads  int    `json:"threads"`
+	Script   string `json:"script"`   // its text
+	Schedule string `json:"schedule"` // slice, block
+	Pin      string `json:"pin"`      // placement in force: none, core:0, ...
+
+	// Frozen by the pilot, alike for all cells of the panel.
+	Head          int   `json:"head"` // transactions per client sent before the window opens
+	SliceNs       int64 `json:"slice_ns"`
+	Rounds        int   `json:"rounds"`         // per generation
+	Generations   int   `json:"generations"`    // per run
+	Warmup        int   `json:"warmup"`         // transactions per client that open a generation, at least
+	TransactionNs int64 `json:"transaction_ns"` // the pilot's median, baseline
+
+	Anchors []Anchor `json:"anchors"`
+}
+
+// Anchor is one unbroken second of a panel's baseline on one server.
+type Anchor struct {
+	Server       string  `json:"server"`
+	Transactions int64   `json:"transactions"`
+	Seconds      float64 `json:"seconds"`
+	TPS          float64 `json:"tps"`
+}
+
+// Cell is one combination of the axes' values.
+type Cell struct {
+	ID        string            `json:"id"`
+	Panel     string            `json:"panel"`
+	Server    string            `json:"server"`   // label
+	Instance  string            `json:"instance"` // ID
+	Label     string            `json:"label"`    // row of the table: "track_activities=on", "all", "control", ""
+	Axes      map[string]string `json:"axes"`     // axis name -> value: server, mode, workload, setting, and --var names
+	Settings  map[string]string `json:"settings"` // as given at connecting
+	Vars      map[string]string `json:"vars"`
+	ReadBack  map[string]string `json:"read_back"` // the settings as pg_settings showed them, with units
+	Isolation string            `json:"isolation"` // session, instance, cluster
+	Schedule  string            `json:"schedule"`
+	Baseline  bool              `json:"baseline"`
+	ControlOf string            `json:"control_of"` // "" or the ID of the cell it repeats
+	Status    string            `json:"status"`     // ok, n/a; failed and partial are found when reading
+	Reason    string            `json:"reason"`
+	// NotExercised says why the setting cannot have acted; "" where it could.
+	NotExercised string `json:"not_exercised"`
+}
+
+// PlannedComparison says before anything is measured which cell will be
+// compared with which.
+type PlannedComparison struct {
+	Cell    string `json:"cell"`
+	Against string `json:"against"`
+	Twin    string `json:"twin"` // control of Against whose data join the reference; "" where it has none
+	Axis    string `json:"axis"` // in which the two differ: setting, server, a variable's name, or "control" for further controls
+	// ReplicateUnit is generation where both share an instance, else run.
+	ReplicateUnit string `json:"replicate_unit"`
+}
+
+// PlannedControl is a control that decides about trust.
+type PlannedControl struct {
+	Panel         string `json:"panel"`
+	Cell          string `json:"cell"`
+	Against       string `json:"against"`
+	ReplicateUnit string `json:"replicate_unit"`
+}
+
+// Warning is a doubt about a number. It travels with the number into every
+// format.
+type Warning struct {
+	Type   string   `json:"type,omitempty"` // "warning" where it is a line of its own
+	Code   string   `json:"code"`           // few-replicates, isolation-assumed, ...
+	Cells  []string `json:"cells"`          // empty: all
+	Text   string   `json:"text"`
+	Remedy string   `json:"remedy"`
+}
+
+// Generation is one line of the record: what one cell did on one set of
+// backends.
+type Generation struct {
+	Type       string    `json:"type"` // "generation"
+	Panel      string    `json:"panel"`
+	Cell       string    `json:"cell"`
+	Run        int       `json:"run"`        // from 1
+	Generation int       `json:"generation"` // within the run, from 1
+	Started    time.Time `json:"started"`
+	Slices     Slices    `json:"slices"`
+
+	Histogram string  `json:"histogram"` // HdrHistogram V2, compressed, base64; ns
+	MeanNs    float64 `json:"mean_ns"`   // latency of the transactions in the windows
+	P50Ns     int64   `json:"p50_ns"`    // quantiles of this histogram
+	P95Ns     int64   `json:"p95_ns"`
+	P99Ns     int64   `json:"p99_ns"`
+	P999Ns    int64   `json:"p999_ns"`
+	MaxNs     int64   `json:"max_ns"`
+
+	Failures map[string]int64 `json:"failures"` // SQLSTATE -> transactions
+
+	ConnectNs int64  `json:"connect_ns"` // connecting and proof, all clients
+	WarmupNs  int64  `json:"warmup_ns"`
+	WarmupTx  int64  `json:"warmup_tx"`
+	Faults    int64  `json:"minor_faults"`         // of the backends, in the measured slices; -1: not known
+	Switches  int64  `json:"involuntary_switches"` // of the backends; -1: not known
+	Lost      string `json:"lost"`                 // why the generation ended early; its slices are not used
+}
+
+// Slices holds the slices of one generation as columns of equal length. Times
+// are ns, -1: not measured.
+type Slices struct {
+	Round       []int64 `json:"round"`       // from 0
+	Position    []int64 `json:"position"`    // within the round, from 0
+	Predecessor []int64 `json:"predecessor"` // index into Header.Cells of the cell before; -1: none
+	StartUs     []int64 `json:"start_us"`    // since Started
+	N           []int64 `json:"n"`           // transactions completed in the window
+	T           []int64 `json:"t"`           // one client: last completion - window start; several: clients x window
+	HeadNs      []int64 `json:"head_ns"`     // start of the slice to start of the window
+	All         []int64 `json:"all"`         // transactions of the whole slice: head, window, drain
+	ServerCPU   []int64 `json:"server_cpu"`  // of the backends, whole slice
+	ServerWait  []int64 `json:"server_wait"` // their time runnable but not running
+	ClientCPU   []int64 `json:"client_cpu"`  // of the job threads, whole slice
+	ClientWait  []int64 `json:"client_wait"`
+	BeginNs     []int64 `json:"begin"`  // single-transaction mode, mean over the clients; else -1
+	CommitNs    []int64 `json:"commit"` // the same
+}
+
+// End is the last line of a record that was closed in order.
+type End struct {
+	Type   string    `json:"type"` // "end"
+	Ended  time.Time `json:"ended"`
+	Status string    `json:"status"` // complete, interrupted, failed
+	Reason string    `json:"reason"`
+}
+
+// line is what every line of a record begins with.
+type line struct {
+	Type string `json:"type"`
+}

@@ -1,0 +1,2 @@
+// Package stats turns slices into overheads, intervals and verdicts.
+package stats

@@ -1,0 +1,2 @@
+// Package workload is the load engine.
+package workload

@@ -1,0 +1,2 @@
+// Package script is the pgbench language.
+package script
