@@ -1,6 +1,7 @@
 package results
 
 import (
+	"encoding/json"
 	"time"
 )
 
@@ -29,6 +30,8 @@ type Header struct {
 	Started time.Time `json:"started"`
 	Seed    int64     `json:"seed"` // below 2^53, so that any JSON reader keeps it
 	Args    []string  `json:"args"` // the command line, secrets removed
+
+	Spec json.RawMessage `json:"spec"` // the matrix as asked, in the form of package matrix; null where unknown
 
 	Runs         int     `json:"runs"`         // runs asked for
 	RunSeconds   float64 `json:"run_seconds"`  // measured seconds per cell and run, as asked (0 when Transactions is set)
@@ -113,6 +116,8 @@ type Panel struct {
 	Generations   int   `json:"generations"`    // per run
 	Warmup        int   `json:"warmup"`         // transactions per client that open a generation, at least
 	TransactionNs int64 `json:"transaction_ns"` // the pilot's median, baseline
+
+	Sessions int `json:"sessions"` // open on each instance while this panel is measured, idle ones that make the number equal included
 
 	Anchors []Anchor `json:"anchors"`
 }
