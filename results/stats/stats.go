@@ -1,8 +1,11 @@
 package stats
 
+// Compare, Control and (*Matrix).Judge are the whole of the package; the types
+// below are what they take and give.
+
 // Slice is one slice of a cell: Count transactions that took Time (ns, summed
 // over clients). The same type carries CPU: Time is then CPU ns and Count all
-// transactions of the slice.
+// transactions of the slice. Below 0, both 0, or not finite: not measured.
 type Slice struct {
 	Time  float64
 	Count float64
@@ -32,7 +35,7 @@ const (
 // Options of a comparison. The zero value compares slices by generation.
 type Options struct {
 	Unit  Unit // "" is ByGeneration
-	Block bool // block schedule: no rounds, typical is left out
+	Block bool // block schedule: no rounds, the run is the replicate (whatever Unit says), typical is left out
 }
 
 // Estimate is an overhead in per cent of time per transaction, plus is slower,
@@ -44,24 +47,39 @@ type Estimate struct {
 	P           float64
 }
 
+// Replicate names a replicate: a generation of a run, or (Generation 0) a run.
+type Replicate struct {
+	Run, Generation int
+}
+
 // Comparison is a cell against its reference.
 type Comparison struct {
-	Replicates int
-	Typical    *Estimate // nil: too few rounds or transactions per slice, or block schedule
-	Total      *Estimate // nil: fewer than 3 replicates, or nothing completed
-	Burst      *Estimate // total - typical
-	Marked     bool      // bursts: typical and total disagree (p < 0.01), total decides
-	Decides    *Estimate // Typical, or Total where Marked or Typical is nil; nil: no interval can be given
+	// Panel is the caller's to fill: Judge looks there for the controls.
+	Panel string
+
+	Replicates    int
+	FewReplicates bool      // fewer than 15 generations or 10 runs: never "same"
+	Typical       *Estimate // nil: too few rounds or transactions per slice, or block schedule
+	Total         *Estimate // nil: fewer than 3 replicates, or nothing completed
+	Burst         *Estimate // total - typical, in per cent of the typical time; nil where either is
+	Marked        bool      // bursts: typical and total disagree (p < 0.01), total decides
+	Decides       *Estimate // Typical, or Total where Marked or Typical is nil; nil: no interval can be given
+	// Point is the overhead in per cent: Decides.Pct, or where no interval can
+	// be given (fewer than 3 replicates) the bare ratio of sums. nil: nothing
+	// completed on one side.
+	Point *float64
 	// ReferenceNs is the baseline's sum of time over sum of transactions: what
-	// a per cent is a per cent of (rule 11).
+	// a per cent is a per cent of (rule 11). 0: it completed nothing.
 	ReferenceNs float64
-	Outliers    []int // indices of replicates beyond 6 robust sd: named, kept
+	Outliers    []int       // indices of replicates beyond 6 robust sd: named, kept
+	OutlierAt   []Replicate // what these replicates are, same order
 
 	// Filled by Judge.
-	PAdjusted  float64
+	PAdjusted  float64 // Holm; 1 where there is no p
 	Verdict    Verdict
-	WouldSee   float64 // per cent
-	TimeFactor float64 // of measuring time to decide; 0: decided
+	Reason     string  // why Unclear whatever the figures say: no control, fewer than 3 replicates, ...; else ""
+	WouldSee   float64 // per cent; 0: no interval
+	TimeFactor float64 // of measuring time to decide, at least 1; 0: decided, or time alone won't decide
 }
 
 // Verdict is the word printed for a comparison.
@@ -77,16 +95,35 @@ const (
 
 // ControlResult is a control against its baseline (rule 12).
 type ControlResult struct {
-	Estimate   Estimate
-	T          float64 // its t statistic
+	// Panel is the caller's to fill: its comparisons stand or fall with it.
+	Panel string
+
+	Estimate   Estimate // DF 0: fewer than 3 replicates, or nothing completed; such a control counts as none
+	T          float64  // its t statistic; kept finite, see maxT
+	Z          float64  // the normal quantile that has Estimate.P, sign of T
 	Replicates int
-	OK         bool // this control alone (p >= 0.01/m)
-	Note       bool // p < 0.05: worth a note, no more
+
+	// Filled by Judge.
+	OK   bool // this control alone (p >= 0.01/m); false where it counts as none
+	Note bool // p < 0.05: worth a note, no more
 }
 
-// Matrix is everything that is judged together.
+// Matrix is everything that is judged together: all comparisons (further
+// controls among them) and all controls that decide about trust.
 type Matrix struct {
 	Comparisons []*Comparison
 	Controls    []*ControlResult
 	Margin      float64 // per cent; 0 is 1
+}
+
+// Trust is what the controls say of the whole matrix.
+type Trust struct {
+	Trusted         bool     // every control held; false also where there was none (Controls 0)
+	Controls        int      // that could be judged: the m of rule 12
+	ChiSquare       float64  // sum of z squared over the controls
+	DF              float64  // = Controls
+	P               float64  // of ChiSquare; 1 where there was no control
+	Whole           bool     // ChiSquare failed: no comparison of the matrix is trusted
+	UntrustedPanels []string // whose own control failed (p < 0.01/m), in the order met
+	EqualWithin     float64  // per cent: equal cells differed by at most this (the controls' widest interval end); 0: no control
 }
