@@ -57,6 +57,7 @@ type Comparison struct {
 	// Panel is the caller's to fill: Judge looks there for the controls.
 	Panel string
 
+	Unit          Unit // of the replicates, as in force ("" is ByGeneration)
 	Replicates    int
 	FewReplicates bool      // fewer than 15 generations or 10 runs: never "same"
 	Typical       *Estimate // nil: too few rounds or transactions per slice, or block schedule
@@ -99,7 +100,7 @@ type ControlResult struct {
 	Panel string
 
 	Estimate   Estimate // DF 0: fewer than 3 replicates, or nothing completed; such a control counts as none
-	T          float64  // its t statistic; kept finite, see maxT
+	T          float64  // its t statistic
 	Z          float64  // the normal quantile that has Estimate.P, sign of T
 	Replicates int
 
