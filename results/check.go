@@ -11,6 +11,7 @@ import (
 const (
 	maxCount = 1e15 // transactions; ns: 11 days
 	maxRuns  = 1e6
+	maxRound = 1e5
 )
 
 // checker holds the rules of a record that no type can hold. Reader and Writer
@@ -230,7 +231,7 @@ func (c *checker) slices(s *Slices) string {
 	}{
 		{"n", s.N, 0, maxCount},
 		{"t", s.T, 0, maxCount},
-		{"round", s.Round, 0, maxCount},
+		{"round", s.Round, 0, maxRound},
 		{"position", s.Position, 0, maxCount},
 		{"predecessor", s.Predecessor, -1, int64(len(c.h.Cells)) - 1},
 		{"start_us", s.StartUs, 0, maxCount},
@@ -251,6 +252,11 @@ func (c *checker) slices(s *Slices) string {
 			if v < col.lowest || v > col.max {
 				return fmt.Sprintf("column %s: %d is negative or absurd", col.name, v)
 			}
+		}
+	}
+	for i := 1; i < len(s.Round); i++ {
+		if s.Round[i] <= s.Round[i-1] {
+			return fmt.Sprintf("column round: %d after %d: a cell has one slice in a round", s.Round[i], s.Round[i-1])
 		}
 	}
 	return ""

@@ -1,0 +1,225 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+)
+
+// width is what a mail may hold: 78 columns, as quoting adds some.
+const width = 78
+
+// grid is a table of the text form: sections of rows below one line of heads,
+// all of one geometry. Everything in it is plain ASCII already.
+//
+// Note: a general table writer was tried. It draws frames or cuts cells where a
+// line gets too long; what a mail needs is rows whose label takes a line of its
+// own, columns that continue below, and heads that repeat only when they
+// change.
+type grid struct {
+	columns  int
+	left     map[int]bool // columns that are aligned to the left
+	sections []section
+	together bool // the columns can't be parted
+}
+
+// section is the rows of one panel.
+type section struct {
+	heads []string // one per column; a line feed parts lines
+	rows  []row
+}
+
+// row is a line: its label and one text per column, or, where there is nothing
+// to put into the columns from some on, a span.
+type row struct {
+	indent int
+	label  string
+	cells  []string
+	span   string // stands in place of the cells from spanAt on
+	spanAt int
+}
+
+// write renders the grid.
+func (g *grid) write(b *strings.Builder) {
+	if len(g.sections) == 0 {
+		return
+	}
+	widths := make([]int, g.columns)
+	label := 0
+	for _, s := range g.sections {
+		for j, head := range s.heads {
+			for _, line := range strings.Split(head, "\n") {
+				widths[j] = max(widths[j], len(line))
+			}
+		}
+		for _, r := range s.rows {
+			label = max(label, r.indent+len(r.label))
+			for j, text := range r.cells {
+				widths[j] = max(widths[j], len(text))
+			}
+		}
+	}
+	if g.together {
+		g.writeColumns(b, 0, g.columns, widths, label)
+		return
+	}
+	// As many columns as fit beside a label of ordinary length; then the next.
+	beside := min(label, 34)
+	for from := 0; from < g.columns; {
+		to, used := from, beside
+		for to < g.columns && (to == from || used+2+widths[to] <= width) {
+			used += 2 + widths[to]
+			to++
+		}
+		if from > 0 {
+			b.WriteString("\n")
+		}
+		g.writeColumns(b, from, to, widths, label)
+		from = to
+	}
+}
+
+// writeColumns renders the columns from up to to.
+func (g *grid) writeColumns(b *strings.Builder, from, to int, widths []int, label int) {
+	gap, used := 2, 0
+	for j := from; j < to; j++ {
+		used += widths[j]
+	}
+	n := to - from
+	if label+used+gap*n > width { // the label is what gives way, but for the last columns of air
+		gap = max(1, min(gap, (width-label-used)/max(n, 1)))
+	}
+	label = max(min(label, width-used-gap*n), 0)
+	var last []string
+	for i, s := range g.sections {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		if heads := s.heads[from:to]; i == 0 || strings.Join(heads, "\x00") != strings.Join(last, "\x00") {
+			g.writeHeads(b, heads, from, widths, label, gap)
+			last = heads
+		}
+		for _, r := range s.rows {
+			g.writeRow(b, r, from, to, widths, label, gap)
+		}
+	}
+}
+
+// writeHeads renders the heads, the last line of each at the bottom.
+func (g *grid) writeHeads(b *strings.Builder, heads []string, from int, widths []int, label, gap int) {
+	height := 0
+	for _, head := range heads {
+		height = max(height, 1+strings.Count(head, "\n"))
+	}
+	for y := range height {
+		line := strings.Repeat(" ", label)
+		for j, head := range heads {
+			lines := strings.Split(head, "\n")
+			text := ""
+			if k := y - (height - len(lines)); k >= 0 {
+				text = lines[k]
+			}
+			line += strings.Repeat(" ", gap) + g.align(from+j, text, widths)
+		}
+		writeLine(b, line)
+	}
+}
+
+// writeRow renders a row; a label that is too long takes lines of its own.
+func (g *grid) writeRow(b *strings.Builder, r row, from, to int, widths []int, label, gap int) {
+	text := strings.Repeat(" ", r.indent) + r.label
+	rest := ""
+	for j := from; j < to; j++ {
+		if r.span != "" && j >= r.spanAt {
+			if j == max(r.spanAt, from) {
+				rest += strings.Repeat(" ", gap) + r.span
+			}
+			continue
+		}
+		cell := ""
+		if j < len(r.cells) {
+			cell = r.cells[j]
+		}
+		rest += strings.Repeat(" ", gap) + g.align(j, cell, widths)
+	}
+	if len(text) > label {
+		for _, line := range fold(text, width, r.indent+2) {
+			writeLine(b, line)
+		}
+		text = ""
+		if strings.TrimSpace(rest) == "" {
+			return
+		}
+	}
+	line := fmt.Sprintf("%-*s%s", label, text, rest)
+	if len(strings.TrimRight(line, " ")) > width { // a span that doesn't fit
+		line = fmt.Sprintf("%*s", width, strings.TrimSpace(rest))
+	}
+	writeLine(b, line)
+}
+
+func (g *grid) align(j int, text string, widths []int) string {
+	if g.left[j] {
+		return fmt.Sprintf("%-*s", widths[j], text)
+	}
+	return fmt.Sprintf("%*s", widths[j], text)
+}
+
+// writeLine writes a line without the blanks at its end.
+func writeLine(b *strings.Builder, line string) {
+	b.WriteString(strings.TrimRight(line, " "))
+	b.WriteString("\n")
+}
+
+// fold breaks text into lines of at most limit bytes, at blanks and commas
+// where there are some, anywhere else where not. The second line and those
+// after it are indented.
+func fold(text string, limit, indent int) []string {
+	var lines []string
+	indent = min(indent, limit/2)
+	for {
+		text = strings.TrimRight(text, " ")
+		if len(text) <= limit {
+			return append(lines, text)
+		}
+		lead := len(text) - len(strings.TrimLeft(text, " "))
+		at := strings.LastIndexByte(text[:limit+1], ' ')
+		if at <= lead || at < limit/3 {
+			if at = strings.LastIndexByte(text[:limit], ',') + 1; at <= lead || at < limit/3 {
+				at = limit
+			}
+		}
+		lines = append(lines, strings.TrimRight(text[:at], " "))
+		text = strings.Repeat(" ", indent) + strings.TrimLeft(text[at:], " ")
+	}
+}
+
+// paragraph writes text folded behind a lead-in, which stands on the first
+// line and indents the others.
+func paragraph(b *strings.Builder, lead, text string) {
+	for _, line := range fold(lead+text, width, len(lead)) {
+		writeLine(b, line)
+	}
+}
+
+// ascii writes what isn't printable ASCII as an escape, so that a mail shows
+// it and a terminal doesn't obey it.
+func ascii(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case r >= ' ' && r <= '~':
+			b.WriteRune(r)
+		case r < 0x100:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		case r < 0x10000:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		}
+	}
+	return b.String()
+}
