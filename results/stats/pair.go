@@ -8,8 +8,7 @@ import (
 )
 
 const (
-	trim      = 0.20 // from each end
-	minRounds = 10   // per generation, on average
+	minRounds = 10 // per generation, on average
 	// minTransactions is what a slice must hold on average before its ns per
 	// transaction may be trimmed. Slices are planned for 30 transactions of the
 	// baseline's median; a mean above the median and a slower cell bring fewer
@@ -118,6 +117,9 @@ func inRounds(sides [][]Slice, f *fitness) (r replicate, ok bool) {
 		n = min(n, len(side))
 	}
 	ratios := make([][]float64, len(sides)-1) // of the cell to base, to twin
+	for i := range ratios {
+		ratios[i] = make([]float64, 0, n)
+	}
 	for round := range n {
 		if slices.ContainsFunc(sides, func(side []Slice) bool { return !side[round].measured() }) {
 			continue
@@ -174,7 +176,7 @@ func (f fitness) trims() bool {
 		return false
 	}
 	for i := range f.sides {
-		if f.transactions[i] < minTransactions*float64(f.rounds) || float64(f.blanks[i]) > trim*float64(f.rounds) {
+		if f.transactions[i] < minTransactions*float64(f.rounds) || 5*f.blanks[i] > f.rounds {
 			return false
 		}
 	}
@@ -253,6 +255,6 @@ func index(s Sample) map[Replicate][]Slice {
 // v.
 func trimmedMean(v []float64) float64 {
 	slices.Sort(v)
-	k := int(trim * float64(len(v)))
+	k := len(v) / 5
 	return stat.Mean(v[k:len(v)-k], nil)
 }
