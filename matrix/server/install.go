@@ -1,0 +1,352 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Installation is PostgreSQL on this machine that has been seen to run, or a
+// server that has been seen to answer.
+type Installation struct {
+	Label      string // unique within a matrix: the user's, else the version
+	BinDir     string // holds postgres and initdb; "" for an attached server
+	Origin     string // debian, rpm, source, path, npm, directory, attached
+	Version    string // "18.4", "19devel"
+	VersionNum int    // as server_version_num: 180004
+	Conninfo   string // of an attached server, with its secrets
+}
+
+// Masked returns the conninfo without secrets.
+func (i Installation) Masked() string {
+	masked, err := checkConninfo(i.Conninfo)
+	if err != nil {
+		return "***"
+	}
+	return masked
+}
+
+// ResolveConfig says where Resolve looks and keeps things.
+type ResolveConfig struct {
+	CacheDir string       // "" as in ManagerConfig
+	Log      func(string) // a sentence per noteworthy step; nil: none
+}
+
+// Resolve finds what the specs name. Default is the newest local installation,
+// else the newest that can be fetched. Majors and versions come from one
+// origin, because builds differ more than versions do: all from one local
+// origin where one has them all, else all fetched.
+//
+// Errors: *UsageError for a version that does not exist, a directory without
+// PostgreSQL or two servers of one label; *UnavailableError where no
+// PostgreSQL can be had; and failures.
+func Resolve(ctx context.Context, specs []Spec, cfg ResolveConfig) ([]Installation, error) {
+	if cfg.Log == nil {
+		cfg.Log = func(string) {}
+	}
+	user, err := findRunUser()
+	if err != nil {
+		return nil, err
+	}
+	r := &resolver{cfg: cfg, user: user, fork: newForker()}
+	defer r.fork.close()
+	out := make([]Installation, len(specs))
+	var bare []int
+	for i, s := range specs {
+		switch s.Kind {
+		case Default, Major, Version:
+			bare = append(bare, i)
+		case Directory:
+			out[i], err = r.directory(ctx, s)
+		case Conninfo:
+			out[i], err = r.attached(ctx, s)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(bare) > 0 {
+		var names []Spec
+		for _, i := range bare {
+			names = append(names, specs[i])
+		}
+		found, err := r.bare(ctx, names)
+		if err != nil {
+			return nil, err
+		}
+		for k, i := range bare {
+			out[i] = found[k]
+		}
+	}
+	for i := range out {
+		for k := range out[:i] {
+			if out[i].Label == out[k].Label {
+				return nil, usagef("--server %s and --server %s would both be called %s in the table; name one: label=DIRECTORY", specs[k], specs[i], out[i].Label)
+			}
+		}
+	}
+	return out, nil
+}
+
+type resolver struct {
+	cfg  ResolveConfig
+	user runUser
+	fork *forker
+}
+
+// bare resolves defaults, majors and versions from one origin.
+func (r *resolver) bare(ctx context.Context, names []Spec) ([]Installation, error) {
+	local := r.local(ctx)
+	if found, ok := fromOneOrigin(local, names); ok {
+		for _, i := range found {
+			r.cfg.Log(fmt.Sprintf("PostgreSQL %s from %s", i.Version, i.BinDir))
+		}
+		return found, nil
+	}
+	found, err := r.fetchAll(ctx, names)
+	if err != nil {
+		if u := (*UnavailableError)(nil); errors.As(err, &u) && len(local) > 0 {
+			var have []string
+			for _, i := range local {
+				have = append(have, i.Version+" ("+i.BinDir+")")
+			}
+			return nil, unavailablef("%s\nThis machine has: %s.", u.Text, strings.Join(have, ", "))
+		}
+		return nil, err
+	}
+	return found, nil
+}
+
+// fromOneOrigin picks from local, which is sorted by preference, what names
+// ask for, all from the first origin that has it all.
+func fromOneOrigin(local []Installation, names []Spec) ([]Installation, bool) {
+	var origins []string
+	for _, i := range local {
+		if !slices.Contains(origins, i.Origin) {
+			origins = append(origins, i.Origin)
+		}
+	}
+	// The default alone is the newest of all origins.
+	if len(names) == 1 && names[0].Kind == Default && len(local) > 0 {
+		return []Installation{newest(local)}, true
+	}
+	for _, o := range origins {
+		var found []Installation
+		for _, n := range names {
+			fits := slices.DeleteFunc(slices.Clone(local), func(i Installation) bool { return i.Origin != o || !n.fits(i.Version) })
+			if len(fits) == 0 {
+				break
+			}
+			found = append(found, newest(fits))
+		}
+		if len(found) == len(names) {
+			return found, true
+		}
+	}
+	return nil, false
+}
+
+// newest returns the highest version; of equals the first.
+func newest(is []Installation) Installation {
+	best := is[0]
+	for _, i := range is {
+		if i.VersionNum > best.VersionNum {
+			best = i
+		}
+	}
+	return best
+}
+
+// fits reports whether a version is what the spec asks for.
+func (s Spec) fits(version string) bool {
+	switch s.Kind {
+	case Default:
+		return true
+	case Major:
+		major, _, _ := strings.Cut(version, ".")
+		return major == s.Text
+	default:
+		return version == s.Text
+	}
+}
+
+// local returns the installations of this machine that run, by preference.
+func (r *resolver) local(ctx context.Context) []Installation {
+	type place struct{ dir, origin string }
+	var places []place
+	glob := func(pattern, origin string) {
+		dirs, _ := filepath.Glob(pattern)
+		for _, d := range dirs {
+			places = append(places, place{d, origin})
+		}
+	}
+	glob("/usr/lib/postgresql/*/bin", "debian")
+	glob("/usr/pgsql-*/bin", "rpm")
+	glob("/usr/local/pgsql/bin", "source")
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		places = append(places, place{dir, "path"})
+		if bin := pgConfigBinDir(ctx, filepath.Join(dir, "pg_config")); bin != "" {
+			places = append(places, place{bin, "path"})
+		}
+	}
+	var found []Installation
+	var seen []string
+	for _, p := range places {
+		bin, ok := binDir(p.dir)
+		if !ok || slices.Contains(seen, bin) {
+			continue
+		}
+		seen = append(seen, bin)
+		i, err := r.verify(ctx, bin, p.origin)
+		if err != nil {
+			r.cfg.Log(fmt.Sprintf("left out %s: %v", bin, err))
+			continue
+		}
+		if i.VersionNum/10000 >= oldest {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+// pgConfigBinDir asks a pg_config where its server is; "" where it isn't said.
+func pgConfigBinDir(ctx context.Context, path string) string {
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, path, "--bindir").Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// binDir returns the real directory of the postgres in dir, if initdb is with
+// it.
+func binDir(dir string) (string, bool) {
+	real, err := filepath.EvalSymlinks(filepath.Join(dir, "postgres"))
+	if err != nil {
+		return "", false
+	}
+	bin := filepath.Dir(real)
+	if st, err := os.Stat(filepath.Join(bin, "initdb")); err != nil || st.IsDir() {
+		return "", false
+	}
+	return bin, true
+}
+
+// directory resolves a directory of the user's: an install prefix, its bin, or
+// a file in that (postgres, pg_config).
+func (r *resolver) directory(ctx context.Context, s Spec) (Installation, error) {
+	dir, err := filepath.Abs(s.Text)
+	if err != nil {
+		return Installation{}, fmt.Errorf("--server %s: %w", s, err)
+	}
+	st, err := os.Stat(dir)
+	if err != nil {
+		return Installation{}, usagef("--server %s: %v", s, err)
+	}
+	tries := []string{filepath.Join(dir, "bin"), dir}
+	if !st.IsDir() {
+		tries = []string{filepath.Dir(dir)}
+		if filepath.Base(dir) == "pg_config" {
+			if bin := pgConfigBinDir(ctx, dir); bin != "" {
+				tries = []string{bin}
+			}
+		}
+	}
+	for _, t := range tries {
+		bin, ok := binDir(t)
+		if !ok {
+			continue
+		}
+		i, err := r.verify(ctx, bin, "directory")
+		if err != nil {
+			return Installation{}, fmt.Errorf("--server %s: %w", s, err)
+		}
+		if i.VersionNum/10000 < oldest {
+			return Installation{}, usagef("--server %s: that is PostgreSQL %s; pgtare runs %d and later", s, i.Version, oldest)
+		}
+		if s.Label != "" {
+			i.Label = s.Label
+		}
+		return i, nil
+	}
+	return Installation{}, usagef("--server %s: no postgres with initdb beside it, neither there nor in its bin; give the prefix that \"make install\" installed to", s)
+}
+
+var postgresVersion = regexp.MustCompile(`^postgres \(PostgreSQL\) (\d+)(?:\.(\d+))?(\S*)`)
+
+// verify runs bin/postgres --version as the user that servers run as.
+func (r *resolver) verify(ctx context.Context, bin, origin string) (Installation, error) {
+	path := filepath.Join(bin, "postgres")
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, "--version")
+	cmd.Dir, cmd.Env = "/", childEnv()
+	cmd.SysProcAttr = r.user.attr(syscall.SIGKILL)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := r.fork.start(cmd); err != nil {
+		return Installation{}, r.user.startError(path, err)
+	}
+	if err := cmd.Wait(); err != nil {
+		if ctx.Err() != nil {
+			return Installation{}, ctx.Err()
+		}
+		return Installation{}, usagef("%s does not run as user %s (%v): %s", path, r.user.Name, err, tail(stderr.String(), 5))
+	}
+	m := postgresVersion.FindStringSubmatch(stdout.String())
+	if m == nil {
+		return Installation{}, usagef("%s --version said %q, which is not PostgreSQL", path, tail(stdout.String(), 1))
+	}
+	i := Installation{BinDir: bin, Origin: origin, Version: m[1], VersionNum: atoi(m[1])*10000 + atoi(m[2])}
+	if m[2] != "" {
+		i.Version += "." + m[2]
+	}
+	i.Version += m[3] // 19devel, 19beta1
+	i.Label = i.Version
+	return i, nil
+}
+
+// attached asks a running server for its version.
+func (r *resolver) attached(ctx context.Context, s Spec) (Installation, error) {
+	i := Installation{Label: s.Label, Origin: "attached", Conninfo: s.Text}
+	cfg, err := attachedConfig(s.Text)
+	if err != nil {
+		return i, fmt.Errorf("--server %s: %w", s, err)
+	}
+	conn, err := pgconn.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return i, fmt.Errorf("--server %s: %w", s, err)
+	}
+	defer closeConn(conn)
+	rows, err := query(ctx, conn, "SELECT current_setting('server_version'), current_setting('server_version_num')")
+	if err != nil {
+		return i, fmt.Errorf("--server %s: ask for its version: %w", s, err)
+	}
+	i.Version, i.VersionNum = bareVersion(rows[0][0]), atoi(rows[0][1])
+	if i.VersionNum < oldest*10000 {
+		return i, usagef("--server %s: that is PostgreSQL %s; pgtare measures %d and later", s, i.Version, oldest)
+	}
+	if i.Label == "" {
+		i.Label = i.Version
+	}
+	return i, nil
+}

@@ -1,0 +1,65 @@
+package server
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// query runs one statement by the simple protocol and returns its rows as
+// text, null as "".
+func query(ctx context.Context, conn *pgconn.PgConn, sql string) ([][]string, error) {
+	all, err := conn.Exec(ctx, sql).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	var rows [][]string
+	for _, res := range all {
+		if res.Err != nil {
+			return nil, res.Err
+		}
+		for _, r := range res.Rows {
+			row := make([]string, len(r))
+			for i, v := range r {
+				row[i] = string(v)
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
+
+// closeConn says goodbye within a second, whatever became of the caller's
+// context.
+func closeConn(conn *pgconn.PgConn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	conn.Close(ctx)
+}
+
+// literal quotes text as an SQL string constant, whatever
+// standard_conforming_strings says.
+func literal(s string) string {
+	q := "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	if strings.Contains(s, `\`) {
+		q = " E" + strings.ReplaceAll(q, `\`, `\\`)
+	}
+	return q
+}
+
+// literals is a list for IN (...).
+func literals(ss []string) string {
+	q := make([]string, len(ss))
+	for i, s := range ss {
+		q[i] = literal(s)
+	}
+	return strings.Join(q, ", ")
+}
+
+func atoi(s string) int {
+	n, _ := strconv.Atoi(s)
+	return n
+}
