@@ -211,6 +211,9 @@ func duration(ns float64) string {
 		name string
 		ns   float64
 	}{{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}} {
+		if ns >= 1000*u.ns {
+			return strconv.FormatFloat(ns/u.ns, 'f', 0, 64) + " " + u.name
+		}
 		if ns >= u.ns {
 			return strconv.FormatFloat(ns/u.ns, 'g', 3, 64) + " " + u.name
 		}
