@@ -1,0 +1,96 @@
+// Command enginebench runs the load engine as pgbench runs: one set of clients,
+// one script, one number of seconds, the whole process measured. It exists so
+// that bench-vs-pgbench.sh can hold the two programs side by side.
+//
+//	enginebench [-c CLIENTS] [-j THREADS] [-M PROTOCOL] [-T SECONDS] [-f FILE] CONNINFO
+//
+// It prints one line per figure, name and value. CPU times are those of the
+// process from its start, connecting included, as for pgbench.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"pgtare/workload"
+	"pgtare/workload/script"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "enginebench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, w io.Writer) error {
+	flags := flag.NewFlagSet("enginebench", flag.ContinueOnError)
+	clients := flags.Int("c", 1, "clients")
+	threads := flags.Int("j", 1, "job threads")
+	protocol := flags.String("M", "simple", "protocol: simple, extended or prepared")
+	seconds := flags.Float64("T", 3, "seconds")
+	file := flags.String("f", "", "script (default: SELECT 1;)")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	config, err := pgconn.ParseConfig(flags.Arg(0))
+	if err != nil {
+		return err
+	}
+	name, text := "select1", "SELECT 1;"
+	if *file != "" {
+		data, err := os.ReadFile(*file)
+		if err != nil {
+			return err
+		}
+		name, text = *file, string(data)
+	}
+	s, err := script.Parse(name, text)
+	if err != nil {
+		return err
+	}
+
+	wire, err := workload.NewWire(workload.WireConfig{Threads: *threads})
+	if err != nil {
+		return err
+	}
+	defer wire.Close()
+	g, err := wire.Open(ctx, workload.GenerationSpec{Config: config, Script: s, Protocol: workload.Protocol(*protocol), Clients: *clients})
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	h := hdrhistogram.New(1, int64(time.Hour), 3)
+	r, err := g.Run(ctx, workload.Slice{Head: 1, Length: time.Duration(*seconds * float64(time.Second)), Histogram: h})
+	if err != nil {
+		return err
+	}
+
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return fmt.Errorf("read the CPU time used: %w", err)
+	}
+	fmt.Fprintf(w, "tps %.1f\n", float64(r.N)*float64(*clients)/r.T.Seconds())
+	fmt.Fprintf(w, "transactions %d\n", r.All)
+	fmt.Fprintf(w, "user_us %d\n", usage.Utime.Nano()/1000)
+	fmt.Fprintf(w, "system_us %d\n", usage.Stime.Nano()/1000)
+	fmt.Fprintf(w, "latency_mean_us %.1f\n", h.Mean()/1e3)
+	for _, q := range []float64{50, 95, 99, 99.9} {
+		fmt.Fprintf(w, "latency_p%g_us %.1f\n", q, float64(h.ValueAtPercentile(q))/1e3)
+	}
+	for state, n := range r.Failures {
+		return fmt.Errorf("%d transactions failed with SQLSTATE %s", n, state)
+	}
+	return nil
+}

@@ -1,0 +1,383 @@
+package workload
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"golang.org/x/sys/unix"
+)
+
+// client is one session and what it is doing: a state machine that its thread
+// drives from one wait for the server to the next.
+//
+//	           begin                     (single-transaction mode: BEGIN first)
+//	             |
+//	idle     choose <-----------------+  a transaction begins; its script is chosen
+//	  ^          |                    |
+//	  |       command <---------+     |  the next command's message is taken up
+//	  |          |              |     |
+//	  |        send             |     |  what the socket takes of it goes out
+//	  |          |              |     |
+//	  |        await            |     |  until ReadyForQuery
+//	  |          |              |     |
+//	  |       answered ---------+     |  another command; or the script is over, or
+//	  |          |                    |  has failed: then ROLLBACK, by send and await
+//	  +-------- end ------------------+  the transaction is counted
+//
+// send, await and answered serve every message; request says which one it is.
+type client struct {
+	index int
+	fd    int
+
+	state   state
+	request request
+	out     []byte // what is still to be sent
+	pollOut bool   // the epoll watches for room to send, too
+	hangup  bool   // the peer has closed: read to the end
+
+	command  int
+	prepared []bool // by command: its prepared statement exists
+	began    int64  // of the transaction, or of BEGIN and COMMIT
+	failure  [5]byte
+
+	// Of the slice.
+	head   int // transactions until it is past its head
+	count  int // measured transactions still to do
+	window window
+	start  int64    // of its own window
+	pilot  *[]int64 // takes its latencies; only client 0's
+
+	scanner
+
+	pid  int
+	conn *pgconn.PgConn // taken over: only for CancelRequest
+}
+
+type state uint8
+
+const (
+	stateIdle state = iota
+	stateChoose
+	stateCommand
+	stateSend
+	stateAwait
+	stateAnswered
+	stateEnd
+)
+
+// request is the message that is on its way.
+type request uint8
+
+const (
+	requestCommand request = iota // of the script
+	requestBegin                  // BEGIN, COMMIT of single-transaction mode
+	requestCommit
+	requestRepair // ROLLBACK after a failed transaction
+)
+
+// window is where a client with a window of its own stands.
+type window uint8
+
+const (
+	windowBefore window = iota
+	windowIn
+	windowOver
+)
+
+const (
+	eventsIn  = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLET
+	eventsOut = eventsIn | unix.EPOLLOUT
+)
+
+// begin puts the client at the start of a slice.
+func (c *client) begin(t *thread, now int64) {
+	s := &t.shared.slice
+	c.head, c.count, c.window = s.Head, s.Count, windowBefore
+	c.pilot = nil
+	if c.index == 0 {
+		c.pilot = s.Latencies
+	}
+	c.began = now
+	if t.p.g.single {
+		c.send(requestBegin, beginMessage)
+		return
+	}
+	c.state = stateChoose
+	if c.head == 0 {
+		t.passHead(now)
+	}
+}
+
+// send takes up a message. It goes out when the client advances.
+func (c *client) send(r request, message []byte) {
+	c.request, c.out, c.state = r, message, stateSend
+	c.reset()
+}
+
+// advance goes on until the client must wait for the server, is done, or has
+// failed. Its thread calls it at the start and whenever the socket has news.
+func (c *client) advance(t *thread) {
+	g := t.p.g
+	for {
+		switch c.state {
+		case stateIdle:
+			return // news on a session that has nothing to do: it is read with the next answer
+
+		case stateChoose:
+			c.command, c.failure = 0, [5]byte{}
+			if t.own && c.window == windowBefore {
+				if t.look(); t.open {
+					c.window, c.start = windowIn, c.began
+				}
+			}
+			c.state = stateCommand
+
+		case stateCommand:
+			command := &g.commands[c.command]
+			m := command.message
+			if command.prepare != nil && !c.prepared[c.command] {
+				m = command.prepare
+			}
+			c.send(requestCommand, m)
+
+		case stateSend:
+			n, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(c.fd), uintptr(unsafe.Pointer(unsafe.SliceData(c.out))), uintptr(len(c.out)), t.flags, 0, 0)
+			switch {
+			case errno == 0:
+				if c.out = c.out[n:]; len(c.out) > 0 {
+					continue
+				}
+				c.state = stateAwait
+				if c.pollOut && !c.watchOut(t, false) {
+					return
+				}
+				if !t.blocking {
+					return
+				}
+			case errno == unix.EINTR:
+				runtime.Gosched()
+			case errno == unix.EAGAIN && t.blocking:
+				if t.tick(t.clock()); t.p.err != nil {
+					return
+				}
+			case errno == unix.EAGAIN:
+				c.watchOut(t, true)
+				return
+			default:
+				// The server has hung up. Its last words may still be there.
+				c.state, c.hangup = stateAwait, true
+			}
+
+		case stateAwait:
+			n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(c.fd), uintptr(unsafe.Pointer(&t.receive[0])), uintptr(len(t.receive)), t.flags, 0, 0)
+			if errno != 0 {
+				switch {
+				case errno == unix.EINTR:
+					runtime.Gosched() // a signal: the runtime's, asking for this thread
+				case errno != unix.EAGAIN:
+					t.fail(c.lost(errno))
+					return
+				case !t.blocking:
+					return
+				default:
+					if t.tick(t.clock()); t.p.err != nil {
+						return
+					}
+				}
+				continue
+			}
+			if n == 0 {
+				t.fail(c.lost(io.EOF))
+				return
+			}
+			ready := c.scan(t.receive[:n])
+			if c.broken != "" {
+				t.fail(c.lost(nil))
+				return
+			}
+			// Results without end, and scripts of many commands, keep the thread
+			// from where it looks at the clock otherwise.
+			if t.receives++; t.receives%64 == 0 {
+				if now := t.clock(); now >= t.tickAt {
+					if t.tick(now); t.p.err != nil {
+						return
+					}
+				}
+			}
+			switch {
+			case ready:
+				c.state = stateAnswered
+			case c.copyIn:
+				c.copyIn = false
+				c.out, c.state = g.copyFail, stateSend
+			case !t.blocking && int(n) < len(t.receive) && !c.hangup:
+				// A short read has emptied the socket; epoll will tell of more.
+				return
+			}
+
+		case stateAnswered:
+			if !c.answered(t) {
+				return
+			}
+
+		case stateEnd:
+			now := t.clock()
+			again := c.end(t, now)
+			c.began = now
+			if !again {
+				c.state = stateIdle
+				t.running--
+				return
+			}
+			c.state = stateChoose
+			if now >= t.tickAt {
+				if t.tick(now); t.p.err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// answered decides what follows an answer. It returns false when the client
+// has nothing more to do, or the slice has failed.
+func (c *client) answered(t *thread) bool {
+	g := t.p.g
+	switch c.request {
+	case requestCommand:
+		if c.parsed {
+			c.prepared[c.command] = true
+		}
+		if c.sqlstate[0] == 0 && !c.copied {
+			if c.command++; c.command < len(g.commands) {
+				c.state = stateCommand
+				return true
+			}
+			if c.status != g.between {
+				copy(c.failure[:], StateOpenTransaction)
+			}
+		} else if c.copied {
+			copy(c.failure[:], StateCopy)
+		} else {
+			c.failure = c.sqlstate
+		}
+		c.state = stateEnd
+		if c.status != g.between {
+			c.send(requestRepair, g.repair)
+		}
+
+	case requestRepair:
+		if c.status != g.between {
+			t.fail(fmt.Errorf("client %d: the session is in status %c after %s, and should be in %c", c.index, c.status, "ROLLBACK", g.between))
+			return false
+		}
+		c.state = stateEnd
+
+	case requestBegin:
+		if c.sqlstate[0] != 0 {
+			t.fail(fmt.Errorf("client %d: BEGIN failed with SQLSTATE %s", c.index, c.sqlstate[:]))
+			return false
+		}
+		now := t.clock()
+		t.p.begin += now - c.began
+		c.began = now
+		if c.head == 0 {
+			t.passHead(now)
+		}
+		c.state = stateChoose
+
+	case requestCommit:
+		t.p.commit += t.clock() - c.began
+		if c.sqlstate[0] != 0 { // a deferred constraint, a serialization failure
+			t.p.count(c.sqlstate)
+		}
+		c.state = stateIdle
+		t.running--
+		return false
+	}
+	return true
+}
+
+// end counts a transaction that ended at now, and says whether the client
+// begins another one.
+func (c *client) end(t *thread, now int64) (again bool) {
+	t.p.all++
+	failed := c.failure[0] != 0
+	latency := now - c.began
+	if failed {
+		t.p.count(c.failure)
+	} else if c.pilot != nil && len(*c.pilot) < cap(*c.pilot) {
+		*c.pilot = append(*c.pilot, latency)
+	}
+	if c.head > 0 {
+		if c.head--; c.head == 0 {
+			t.passHead(now)
+		}
+	}
+	if t.look(); !t.open {
+		return true
+	}
+
+	in := false
+	switch {
+	case !t.own:
+		passed := now - t.openedAt
+		switch {
+		case passed <= 0: // this is the completion that opened it
+			again = true
+		case t.length > 0:
+			in, again = passed <= t.length, passed < t.length
+		default:
+			c.count--
+			in, again = true, c.count > 0
+			t.p.last = now
+		}
+	case c.window == windowBefore:
+		again = true // it opens with the next transaction
+	case c.window == windowIn:
+		in = true
+		c.count--
+		passed := now - c.start
+		if t.length > 0 {
+			again = passed < t.length
+		} else {
+			again = c.count > 0
+		}
+		if !again {
+			c.window = windowOver
+			t.p.t += passed
+			// All clients stay in flight until the last one's window is over.
+			again = t.shared.ended.Add(1) < int64(t.shared.clients) && t.length > 0
+		}
+	default:
+		again = t.shared.ended.Load() < int64(t.shared.clients)
+	}
+	if in && !failed {
+		t.p.n++
+		if t.keeping {
+			t.keep(latency)
+		}
+	}
+	return again
+}
+
+// watchOut makes the epoll watch for room to send, or stops that.
+func (c *client) watchOut(t *thread, on bool) bool {
+	if c.pollOut == on {
+		return true
+	}
+	events := uint32(eventsIn)
+	if on {
+		events = eventsOut
+	}
+	if err := unix.EpollCtl(t.p.epoll, unix.EPOLL_CTL_MOD, c.fd, &unix.EpollEvent{Events: events, Fd: int32(c.index / len(t.p.g.parts))}); err != nil {
+		t.fail(fmt.Errorf("watch client %d: %w", c.index, err))
+		return false
+	}
+	c.pollOut = on
+	return true
+}

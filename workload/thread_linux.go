@@ -1,0 +1,326 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// thread is a job thread: a goroutine that keeps its OS thread for itself.
+type thread struct {
+	index int
+	base  time.Time     // zero of the clock
+	jobs  chan *part    // a slice to run; closed: end
+	done  chan struct{} // the slice is over
+
+	schedstat int // of this thread, open; -1: the kernel doesn't tell
+	stat      [96]byte
+
+	receive [64 << 10]byte // one buffer for all clients of all cells
+	events  [64]unix.EpollEvent
+
+	// The slice that runs.
+	p         *part
+	shared    *shared
+	own       bool  // clients have windows of their own
+	length    int64 // of the window, ns; 0: the slice's Count decides
+	keeping   bool  // latencies are wanted
+	blocking  bool  // a single client: send and recv wait
+	flags     uintptr
+	running   int  // clients that still have something to do
+	open      bool // the window has opened; set late, by looking at shared.opened
+	openedAt  int64
+	tickAt    int64 // when to look whether the slice must be given up
+	receives  int
+	latencies [512]int64
+	waiting   int // of latencies
+}
+
+// tally is what a thread has counted in a slice. It lies in the part and not
+// in the thread, so that Run can read it after done.
+type tally struct {
+	n, all        int64
+	t             int64 // own windows: their sum
+	started, last int64
+	begin, commit int64 // sums over the clients
+	cpu, wait     int64 // -1: not known
+	failures      []failure
+	err           error
+}
+
+// failure counts the transactions that failed with one SQLSTATE.
+type failure struct {
+	sqlstate [5]byte
+	n        int64
+}
+
+// errStopped says that a thread let go because shared.stop was set.
+var errStopped = errors.New("stopped")
+
+// main is the thread's life.
+func (t *thread) main(cpus []int, started chan<- error) {
+	// Never unlocked: the OS thread ends with the goroutine and takes its
+	// affinity with it.
+	runtime.LockOSThread()
+	if cpus != nil {
+		var set unix.CPUSet
+		for _, cpu := range cpus {
+			set.Set(cpu)
+		}
+		if err := unix.SchedSetaffinity(0, &set); err != nil {
+			started <- fmt.Errorf("pin it to CPUs %v: %w", cpus, err)
+			return
+		}
+	}
+	var err error
+	if t.schedstat, err = unix.Open("/proc/thread-self/schedstat", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		t.schedstat = -1 // this kernel keeps no such statistics
+	} else {
+		defer unix.Close(t.schedstat)
+	}
+	started <- nil
+	for p := range t.jobs {
+		t.slice(p)
+		t.done <- struct{}{}
+	}
+	t.done <- struct{}{}
+}
+
+// end lets the thread end, and waits for it.
+func (t *thread) end() {
+	close(t.jobs)
+	<-t.done
+}
+
+// clock returns ns since the threads' common zero, never 0 in a slice. It reads
+// the monotonic clock, without a system call where the kernel's clock source
+// allows.
+func (t *thread) clock() int64 { return int64(time.Since(t.base)) }
+
+// cpu returns the CPU time that this thread has used, and how long it was
+// runnable without running; -1: not known.
+func (t *thread) cpu() (used, wait int64) {
+	used, wait = -1, -1
+	var ts unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts) == nil {
+		used = ts.Nano()
+	}
+	if t.schedstat < 0 {
+		return used, wait
+	}
+	// Its first number would be the CPU time too, but as of the last tick.
+	n, err := unix.Pread(t.schedstat, t.stat[:], 0)
+	if err != nil {
+		return used, wait
+	}
+	field := 0
+	for _, c := range t.stat[:n] {
+		switch {
+		case c == ' ':
+			field++
+		case field == 1:
+			wait = max(wait, 0)*10 + int64(c-'0')
+		}
+	}
+	return used, wait
+}
+
+// slice runs one slice for the part's clients.
+func (t *thread) slice(p *part) {
+	s := &p.g.shared.slice
+	t.p, t.shared = p, &p.g.shared
+	t.own = s.ownWindows(t.shared.clients)
+	t.length = int64(s.Length)
+	if s.Count > 0 {
+		t.length = 0
+	}
+	t.keeping = s.Histogram != nil
+	t.blocking = p.epoll < 0
+	t.flags = unix.MSG_NOSIGNAL | unix.MSG_DONTWAIT
+	if t.blocking {
+		t.flags = unix.MSG_NOSIGNAL
+	}
+	t.open, t.openedAt = false, 0
+	p.tally = tally{failures: p.failures[:0]}
+	used, wait := t.cpu()
+
+	now := t.clock()
+	p.started = now
+	t.tickAt = now + tickEvery.Nanoseconds()
+	for _, c := range p.clients {
+		c.begin(t, now)
+	}
+	t.running = len(p.clients)
+	t.drive()
+	if p.g.single && p.err == nil {
+		t.running = len(p.clients)
+		now := t.clock()
+		for _, c := range p.clients {
+			c.began = now
+			c.send(requestCommit, commitMessage)
+		}
+		t.drive()
+	}
+
+	t.flush()
+	u, w := t.cpu()
+	p.cpu, p.wait = difference(used, u), difference(wait, w)
+	t.p, t.shared = nil, nil
+	if p.err != nil {
+		p.g.shared.stop.Store(true)
+	}
+}
+
+func difference(from, to int64) int64 {
+	if from < 0 || to < 0 {
+		return -1
+	}
+	return to - from
+}
+
+// drive lets the clients go on until none has anything to do, or one fails.
+//
+// Note: the system calls on this path are raw. The runtime is not told that
+// the thread waits, which would cost two atomic operations and more per call.
+// That is safe because nothing here can hold the rest of the program up: NewWire
+// has added a processor for each job thread, and when the runtime wants to
+// stop the world it signals the thread until it has it. A recv or send with a
+// time-out and epoll_wait end with EINTR at a signal, whatever SA_RESTART
+// says (signal(7)), and the next function call then yields. With asynchronous
+// preemption switched off (GODEBUG=asyncpreemptoff=1) the time-out of the call,
+// tickEvery, is what bounds the wait.
+func (t *thread) drive() {
+	if t.blocking {
+		t.p.clients[0].advance(t)
+		return
+	}
+	for _, c := range t.p.clients {
+		c.advance(t)
+	}
+	for t.running > 0 && t.p.err == nil {
+		n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_WAIT, uintptr(t.p.epoll), uintptr(unsafe.Pointer(&t.events[0])), uintptr(len(t.events)), uintptr(tickEvery.Milliseconds()), 0, 0)
+		if errno != 0 {
+			if errno == unix.EINTR {
+				continue
+			}
+			t.fail(fmt.Errorf("wait for the server: %w", errno))
+			return
+		}
+		if n == 0 {
+			t.tick(t.clock())
+			continue
+		}
+		for i := range t.events[:n] {
+			e := &t.events[i]
+			c := t.p.clients[e.Fd]
+			c.hangup = e.Events&(unix.EPOLLHUP|unix.EPOLLRDHUP|unix.EPOLLERR) != 0
+			c.advance(t)
+		}
+	}
+}
+
+// tickEvery is how often a thread looks up from its work: has the slice been
+// cancelled, has the server been silent for too long?
+const tickEvery = 50 * time.Millisecond
+
+func (t *thread) tick(now int64) {
+	t.tickAt = now + tickEvery.Nanoseconds()
+	if t.shared.stop.Load() {
+		t.fail(errStopped)
+		return
+	}
+	t.look()
+	grace := t.shared.slice.Grace.Nanoseconds()
+	for _, c := range t.p.clients {
+		if c.state == stateIdle {
+			continue
+		}
+		// Before the window opens, and where a number of transactions is asked
+		// for, there is no deadline: each transaction has its own.
+		limit := c.began + grace
+		switch {
+		case t.length == 0:
+		case t.open:
+			limit = max(limit, t.openedAt+t.length+grace)
+		default:
+			limit += t.length
+		}
+		if now > limit {
+			t.fail(fmt.Errorf("client %d waits since %v: %w", c.index, time.Duration(now-c.began).Round(time.Millisecond), ErrGrace))
+			return
+		}
+	}
+}
+
+func (t *thread) fail(err error) {
+	if t.p.err == nil {
+		t.p.err = err
+	}
+}
+
+// look finds out whether the window has opened meanwhile.
+func (t *thread) look() {
+	if !t.open {
+		t.openedAt = t.shared.opened.Load()
+		t.open = t.openedAt != 0
+	}
+}
+
+// passHead says that one more client is past its head. The last one of all
+// threads opens the window.
+func (t *thread) passHead(now int64) {
+	if t.shared.past.Add(1) == int64(t.shared.clients) {
+		t.shared.opened.Store(now)
+	}
+}
+
+// keep notes a latency.
+func (t *thread) keep(ns int64) {
+	if t.waiting == len(t.latencies) {
+		t.flush()
+	}
+	t.latencies[t.waiting] = ns
+	t.waiting++
+}
+
+// flush takes the noted latencies over into the slice's histogram, which all
+// threads share: hence a lock, once in many transactions.
+func (t *thread) flush() {
+	if t.waiting == 0 {
+		return
+	}
+	t.shared.histogram.Lock()
+	record(t.shared.slice.Histogram, t.latencies[:t.waiting])
+	t.shared.histogram.Unlock()
+	t.waiting = 0
+}
+
+// count notes a failed transaction.
+func (p *part) count(sqlstate [5]byte) {
+	for i := range p.failures {
+		if p.failures[i].sqlstate == sqlstate {
+			p.failures[i].n++
+			return
+		}
+	}
+	p.failures = append(p.failures, failure{sqlstate, 1})
+}
+
+// lost is the error of a connection that came to an end.
+func (c *client) lost(err error) *LostError {
+	e := &LostError{Client: c.index, Message: c.fatal, Err: err}
+	if c.fatal != "" {
+		e.SQLState = string(c.sqlstate[:])
+	} else if c.broken != "" {
+		e.Message = "what the server sends is not its protocol: " + c.broken
+	} else if err == io.EOF || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+		e.Message = "the server closed it without a word"
+	}
+	return e
+}
