@@ -1,0 +1,282 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestFacts(t *testing.T) {
+	e := Facts()
+	if e.Kernel == "" || e.CPUs < 1 || e.MemoryBytes < 1<<26 || e.Go != runtime.Version() || len(strings.Fields(e.LoadAverage)) != 3 {
+		t.Errorf("Facts() = %+v", e)
+	}
+	if e.Clocksource != "" && !slices.Contains(e.Clocksources, e.Clocksource) {
+		t.Errorf("the clock source %q is not among those offered, %q", e.Clocksource, e.Clocksources)
+	}
+	// A vDSO read is some ten ns, the slowest system call some thousand.
+	if e.ClockReadNs < 1 || e.ClockReadNs > 20_000 {
+		t.Errorf("a clock read takes %v ns", e.ClockReadNs)
+	}
+	t.Logf("%+v", e)
+}
+
+func TestParseList(t *testing.T) {
+	check := func(in string, want ...int) {
+		t.Helper()
+		got, err := parseList(in)
+		if (err != nil) != (want == nil) || !slices.Equal(got, want) {
+			t.Errorf("parseList(%q) = %v, %v; want %v", in, got, err, want)
+		}
+	}
+	check("0", 0)
+	check("0-1\n", 0, 1)
+	check("0-3,8,10-11", 0, 1, 2, 3, 8, 10, 11)
+	check("")
+	check("0-x")
+}
+
+func TestParseBusy(t *testing.T) {
+	got := parseBusy([]byte("cpu  1 1 1 1 1 1 1 1 0 0\ncpu0 100 20 30 4000 500 6 7 8 90 10\ncpu12 1 0 0 9 0 0 0 0 0 0\nintr 5 5 5 5 5\n"))
+	if want := map[int]int64{0: 171, 12: 1}; !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestQuietestPicks(t *testing.T) {
+	before := map[int]int64{0: 1000, 1: 0, 2: 50, 3: 50}
+	alone := func(c int) []int { return []int{c} }
+	pairs := func(c int) []int { return []int{c &^ 1, c | 1} }
+	check := func(after map[int]int64, allowed []int, siblings func(int) []int, want int) {
+		t.Helper()
+		if got := quietest(before, after, allowed, siblings); got != want {
+			t.Errorf("after %v, allowed %v: CPU %d, want %d", after, allowed, got, want)
+		}
+	}
+	after := map[int]int64{0: 1001, 1: 90, 2: 53, 3: 54}
+	check(after, []int{0, 1, 2, 3}, alone, 0)
+	check(after, []int{0, 1, 2, 3}, pairs, 2) // CPU 0 shares its core with a busy one
+	check(after, []int{1}, alone, 1)          // never outside the allowed ones
+	check(before, []int{2, 3}, alone, 2)      // equals: the first
+}
+
+// TestQuietestSeesLoad keeps all CPUs but one busy.
+func TestQuietestSeesLoad(t *testing.T) {
+	cpus := CPUs()
+	if len(cpus) < 2 {
+		t.Skip("needs two CPUs")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	busy := cpus[0]
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends pinned
+		err := SetAffinity(0, []int{busy})
+		for err == nil && ctx.Err() == nil {
+		}
+		done <- err
+	}()
+	// Other load may fall on the free CPUs now and then, not always.
+	var got int
+	for range 10 {
+		var err error
+		if got, err = Quietest(ctx, 200*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		if got != busy {
+			break
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if got == busy {
+		t.Errorf("the quietest CPU is %d, which was kept busy", got)
+	}
+	if _, err := Quietest(ctx, time.Hour); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled Quietest: %v", err)
+	}
+}
+
+func TestSetAffinityAndSiblings(t *testing.T) {
+	cpus := CPUs()
+	if len(cpus) == 0 {
+		t.Fatal("no CPUs")
+	}
+	last := cpus[len(cpus)-1]
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := SetAffinity(0, []int{last})
+		var set unix.CPUSet
+		if err == nil {
+			err = unix.SchedGetaffinity(0, &set)
+		}
+		if err == nil && (set.Count() != 1 || !set.IsSet(last)) {
+			err = errors.New("the affinity did not take")
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if now := CPUs(); !slices.Equal(now, cpus) {
+		t.Errorf("a pinned thread narrowed CPUs() from %v to %v", cpus, now)
+	}
+	if err := SetAffinity(0, []int{4000}); err == nil {
+		t.Error("CPU 4000 was accepted")
+	}
+	if s := Siblings(last); !slices.Contains(s, last) {
+		t.Errorf("Siblings(%d) = %v", last, s)
+	}
+	if s := Siblings(4000); !slices.Equal(s, []int{4000}) {
+		t.Errorf("Siblings(4000) = %v", s)
+	}
+}
+
+func TestProc(t *testing.T) {
+	// Burns about 50 ms of CPU for every line that it is sent.
+	cmd := exec.Command("/bin/sh", "-c", `while read line; do i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; echo done; done`)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := OpenProc(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	burn := func() {
+		t.Helper()
+		if _, err := in.Write([]byte("x\n")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := out.Read(make([]byte, 16)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond) // it goes to sleep in read
+	}
+	burn()
+	run1, wait1, err := p.CPU()
+	if err != nil {
+		t.Fatal(err)
+	}
+	usage1 := processUsage(t, cmd.Process.Pid)
+	burn()
+	run2, wait2, err := p.CPU()
+	if err != nil {
+		t.Fatal(err)
+	}
+	usage2 := processUsage(t, cmd.Process.Pid)
+	d, want := run2-run1, usage2-usage1
+	if d <= 0 || wait2 < wait1 || (d-want).Abs() > 5*time.Millisecond {
+		t.Errorf("CPU() rose by %v, the process's CPU clock by %v; wait %v to %v", d, want, wait1, wait2)
+	}
+	if n, err := p.Faults(); err != nil || n < 10 {
+		t.Errorf("Faults() = %d, %v", n, err)
+	}
+	if n, err := p.Switches(); err != nil || n < 0 {
+		t.Errorf("Switches() = %d, %v", n, err)
+	}
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := p.CPU(); err == nil {
+		t.Error("CPU() of a process that has ended")
+	}
+	if _, err := p.Faults(); err == nil {
+		t.Error("Faults() of a process that has ended")
+	}
+	if _, err := p.Switches(); err == nil {
+		t.Error("Switches() of a process that has ended")
+	}
+	if _, err := OpenProc(cmd.Process.Pid); err == nil {
+		t.Error("OpenProc of a process that has ended")
+	}
+}
+
+// processUsage reads the process's CPU clock, which is another way to the same
+// time.
+func processUsage(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	var ts unix.Timespec
+	const sched = 2 // CPUCLOCK_SCHED, see clock_getcpuclockid(3)
+	if err := unix.ClockGettime(int32(^pid<<3|sched), &ts); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(ts.Nano())
+}
+
+// TestProcFields compares with the kernel's other accounts of this process.
+func TestProcFields(t *testing.T) {
+	p, err := OpenProc(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	var ru unix.Rusage
+	before, err := p.Faults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Field 10 of stat is the whole process's, as getrusage's.
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &ru); err != nil {
+		t.Fatal(err)
+	}
+	after, err := p.Faults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ru.Minflt < before || ru.Minflt > after {
+		t.Errorf("minor faults: %d, then getrusage says %d, then %d", before, ru.Minflt, after)
+	}
+	p.Close()
+	p.Close()
+}
+
+func TestProcAllocatesNothing(t *testing.T) {
+	p, err := OpenProc(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if n := testing.AllocsPerRun(100, func() {
+		if _, _, err := p.CPU(); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("CPU() allocates %v times", n)
+	}
+}
+
+func BenchmarkProcCPU(b *testing.B) {
+	p, err := OpenProc(os.Getpid())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Close()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, err := p.CPU(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
