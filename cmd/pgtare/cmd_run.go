@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"pgtare/matrix"
+	"pgtare/matrix/server"
+	"pgtare/workload"
+	"pgtare/workload/script"
+)
+
+// runOptions are the flags of `pgtare run`.
+type runOptions struct {
+	clients, jobs   int
+	transactions    int64
+	seconds         float64
+	protocol        string
+	files, builtins []string
+	defines, vars   []string
+	modes           string
+	sets, servers   []string
+	runs, controls  int
+	pin             string
+	slice           time.Duration
+	rounds          int
+	seed            int64
+	dryRun          bool
+	format, record  string
+	cacheDir        string
+}
+
+func newRunCommand() *cobra.Command {
+	o := &runOptions{}
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "Measure a matrix of settings, servers and variables, and print its table",
+		Long: `Measures a matrix and prints medians, overheads with 95 % intervals and verdicts.
+
+With nothing given it weighs track_activities, log_min_duration_statement and
+statement_timeout on SELECT 1, each statement its own SQL transaction and all
+in one, on the newest PostgreSQL found here (or fetched through npm where there
+is none), on a throw-away cluster. It takes about 90 s.
+
+The first value of every axis is the baseline. Several --set vary one at a
+time, plus all of them at their last values; servers and variables are crossed.
+
+Exit status: 0 done; 1 a cell failed or nothing could be measured; 2 a mistake
+on the command line; 130 SIGINT, 143 SIGTERM (the record is kept and named).`,
+		Example: `  pgtare run
+  pgtare run --server 13 --server 18
+  pgtare run --set 'track_activities=off,on' -b insert -c 8 -j 2
+  pgtare run -f sum.sql --var n=1000,2000,3000 --set none`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return runRun(c.Context(), o, c.Flags(), os.Args[1:], c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	o.addFlags(c.Flags())
+	return c
+}
+
+func (o *runOptions) addFlags(f *pflag.FlagSet) {
+	f.SortFlags = false
+	f.IntVarP(&o.clients, "client", "c", 1, "clients `N` of each cell")
+	f.IntVarP(&o.jobs, "jobs", "j", 1, "threads `N` that drive them")
+	f.Int64VarP(&o.transactions, "transactions", "t", 0, "measured transactions `N` per client and run; the table then shows seconds")
+	f.Float64VarP(&o.seconds, "time", "T", 1, "measured `SECONDS` per cell and run, rounded up to whole generations")
+	f.StringVarP(&o.protocol, "protocol", "M", "simple", "`PROTOCOL`: simple, extended or prepared")
+	f.StringArrayVarP(&o.files, "file", "f", nil, "SQL script `FILE`, - for standard input; one pass is a transaction")
+	f.StringArrayVarP(&o.builtins, "builtin", "b", nil, "built-in workload `NAME`: "+strings.Join(builtinNames(), " or "))
+	f.StringArrayVarP(&o.defines, "define", "D", nil, "`VARIABLE=VALUE` of the script, the same in every cell")
+	f.StringArrayVar(&o.vars, "var", nil, "axis `NAME=V1,V2...`: values of the script's variable :NAME")
+	f.StringVar(&o.modes, "mode", "", "`MODES` separated by commas: per-statement, single-transaction (BEGIN and COMMIT around each slice)")
+	f.StringArrayVar(&o.sets, "set", nil, "axis `NAME=V1,V2...`: values of a setting as a line of CSV, default for the server's own; one value pins it; none: no settings")
+	f.StringArrayVar(&o.servers, "server", nil, "`SERVER`: 18, 18.4, DIRECTORY, LABEL=DIRECTORY or the CONNINFO of a running server; repeat to compare")
+	f.IntVar(&o.runs, "runs", 0, "runs `N`; the table shows their median (default 5, or 10 where servers are compared)")
+	f.IntVar(&o.controls, "controls", 1, "cells `N` equal to each baseline; the first is its twin and decides about trust, 0 gives no verdicts")
+	f.StringVar(&o.pin, "pin", "", "`PLACE` of clients and backends: none, core (the quietest CPU) or core:N (default core for one client on a managed server, else none)")
+	f.DurationVar(&o.slice, "slice", 0, "length `D` of a slice (default by the pilot, 2ms to 100ms)")
+	f.IntVar(&o.rounds, "generation", 0, "rounds `N` on the same backends (default by the pilot, 20 or more)")
+	f.Int64Var(&o.seed, "seed", 0, "`N` that all orders are drawn from (default by chance; the record keeps it)")
+	f.BoolVar(&o.dryRun, "dry-run", false, "print the plan and the expected time, and touch no server")
+	f.StringVar(&o.format, "format", "text", "`FORMAT` of the result: text or json")
+	f.StringVarP(&o.record, "output", "o", "", "`FILE` of the record (default a new one in the user's state directory)")
+	f.StringVar(&o.cacheDir, "cache-dir", "", "`DIRECTORY` of fetched installations, templates and throw-away clusters (default /var/cache/pgtare for root, else pgtare in the user's cache directory)")
+}
+
+// runRun measures and prints from the record, through the code of `show`.
+func runRun(ctx context.Context, o *runOptions, given *pflag.FlagSet, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	if err := checkFormat(o.format); err != nil {
+		return err
+	}
+	spec, err := o.spec(given, stdin)
+	if err != nil {
+		return err
+	}
+	plan, err := matrix.NewPlan(spec)
+	if err != nil {
+		return err
+	}
+	if o.dryRun {
+		return plan.Print(stdout)
+	}
+	progress := newProgress(stderr)
+	path, err := matrix.Run(ctx, plan, matrix.RunConfig{Record: o.record, CacheDir: o.cacheDir, Pgtare: version(), Args: withoutSecrets(args),
+		Progress: progress.update, Log: progress.line})
+	progress.finish()
+	if err != nil {
+		if path != "" {
+			fmt.Fprintf(stderr, "pgtare: what was measured is kept: pgtare show %s\n", path)
+		}
+		return err
+	}
+	fmt.Fprintf(stderr, "record: %s\n", path)
+	return show(path, o.format, stdout)
+}
+
+// spec turns the flags into what was asked.
+func (o *runOptions) spec(given *pflag.FlagSet, stdin io.Reader) (s matrix.Spec, err error) {
+	if given.Changed("transactions") && given.Changed("time") {
+		return s, usageError{errors.New("-t counts transactions and -T seconds: give one of them")}
+	}
+	if given.Changed("transactions") && o.transactions <= 0 {
+		return s, usageError{fmt.Errorf("-t %d: the number of transactions must be at least 1", o.transactions)}
+	}
+	if !(o.seconds > 0) || o.seconds > 86400 || o.transactions > math.MaxInt32 {
+		return s, usageError{fmt.Errorf("-T %v or -t %d: expected a time above 0 and at most a day, or at most %d transactions", o.seconds, o.transactions, math.MaxInt32)}
+	}
+	if o.clients < 1 || o.jobs < 1 || given.Changed("runs") && o.runs < 1 || o.controls < 0 || given.Changed("generation") && o.rounds < 1 {
+		return s, usageError{errors.New("-c, -j, --runs and --generation must be at least 1, --controls at least 0")}
+	}
+	s = matrix.Spec{Clients: o.clients, Threads: o.jobs, Runs: o.runs, Controls: o.controls, Slice: o.slice, Rounds: o.rounds, Seed: o.seed}
+	if s.Transactions = o.transactions; o.transactions == 0 {
+		s.Duration = time.Duration(o.seconds * float64(time.Second))
+	}
+	if !given.Changed("seed") {
+		s.Seed = rand.Int64N(1 << 53)
+	}
+	if s.Seed < 0 || s.Seed >= 1<<53 {
+		return s, usageError{fmt.Errorf("--seed %d: expected 0 to 2^53-1", s.Seed)}
+	}
+	if s.Protocol = workload.Protocol(o.protocol); !slices.Contains(protocols, o.protocol) {
+		return s, usageError{fmt.Errorf("-M %s: there are %s%s", o.protocol, strings.Join(protocols, ", "), hintFor(o.protocol, protocols))}
+	}
+	if s.Workload, err = o.workload(stdin); err != nil {
+		return s, err
+	}
+	for _, text := range o.defines {
+		name, value, found := strings.Cut(text, "=")
+		if !found || value == "" || !script.ValidName(name) {
+			return s, usageError{fmt.Errorf("-D %s: expected VARIABLE=VALUE", text)}
+		}
+		s.Vars = append(s.Vars, matrix.VarAxis{Name: name, Values: []string{value}})
+	}
+	for _, text := range o.vars {
+		v, err := matrix.ParseVar(text)
+		if err != nil {
+			return s, err
+		}
+		s.Vars = append(s.Vars, v)
+	}
+	for _, text := range o.servers {
+		v, err := server.ParseSpec(text)
+		if err != nil {
+			return s, err
+		}
+		s.Servers = append(s.Servers, v)
+	}
+	if o.pin != "" {
+		if s.Pin, err = matrix.ParsePin(o.pin); err != nil {
+			return s, err
+		}
+	}
+	if err := o.axes(&s); err != nil {
+		return s, err
+	}
+	return s, nil
+}
+
+// axes fills in settings and modes. With no axis given they are those of the
+// default matrix; its modes only with its workload.
+func (o *runOptions) axes(s *matrix.Spec) (err error) {
+	sets, modes := o.sets, o.modes
+	if len(sets) == 0 && len(o.vars) == 0 {
+		sets = []string{"track_activities=off,on", "log_min_duration_statement=-1,100", "statement_timeout=0,100"}
+		if modes == "" && len(o.files)+len(o.builtins) == 0 {
+			modes = string(matrix.PerStatement) + "," + string(matrix.SingleTransaction)
+		}
+	}
+	for _, text := range sets {
+		if text == "none" {
+			if len(sets) > 1 {
+				return usageError{errors.New("--set none means no settings, and others are given")}
+			}
+			break
+		}
+		a, err := matrix.ParseSetting(text)
+		if err != nil {
+			return err
+		}
+		s.Settings = append(s.Settings, a)
+	}
+	if modes != "" {
+		s.Modes, err = matrix.ParseModes(modes)
+	}
+	return err
+}
+
+func (o *runOptions) workload(stdin io.Reader) (w matrix.Workload, err error) {
+	if len(o.files)+len(o.builtins) > 1 {
+		return w, usageError{errors.New("more than one -f or -b: a mix of scripts isn't built yet; measure them one at a time")}
+	}
+	if len(o.files) == 0 {
+		name := "select1"
+		if len(o.builtins) == 1 {
+			name = o.builtins[0]
+		}
+		b, found := workload.Builtin(name)
+		if !found {
+			return w, usageError{fmt.Errorf("-b %s: no such built-in workload; there are %s%s", name, strings.Join(builtinNames(), " and "), hintFor(name, builtinNames()))}
+		}
+		return matrix.Workload{Builtin: &b}, nil
+	}
+	name := o.files[0]
+	var text []byte
+	if name == "-" {
+		text, err = io.ReadAll(stdin)
+	} else {
+		text, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return w, usageError{fmt.Errorf("-f %s: %w; name a file of SQL statements, or use -b %s", name, errors.Unwrap(err), builtinNames()[0])}
+	}
+	parsed, err := script.Parse(name, string(text))
+	if err != nil {
+		return w, usageError{err}
+	}
+	if name != "-" {
+		parsed.Name = filepath.Base(name)
+	}
+	return matrix.Workload{Script: parsed}, nil
+}
+
+var protocols = []string{string(workload.Simple), string(workload.Extended), string(workload.Prepared)}
+
+func builtinNames() (names []string) {
+	for _, b := range workload.Builtins() {
+		names = append(names, b.Name)
+	}
+	return names
+}
+
+// withoutSecrets masks the passwords of --server in the command line, for the
+// record.
+func withoutSecrets(args []string) []string {
+	list := slices.Clone(args)
+	for i, a := range args {
+		flag, text, found := strings.Cut(a, "=")
+		if !found || flag != "--server" {
+			if i == 0 || args[i-1] != "--server" {
+				continue
+			}
+			flag, text = "", a
+		}
+		masked := "***"
+		if spec, err := server.ParseSpec(text); err == nil {
+			masked = spec.String()
+		}
+		if list[i] = masked; flag != "" {
+			list[i] = flag + "=" + masked
+		}
+	}
+	return list
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"pgtare/results"
+	"pgtare/results/report"
+)
+
+func newShowCommand() *cobra.Command {
+	var format string
+	c := &cobra.Command{
+		Use:   "show FILE",
+		Short: "Print the table of a record",
+		Long: `Prints a record as "run" printed it, or as JSON.
+
+Exit status: 0 printed; 1 the file can't be read as a record; 2 a mistake on
+the command line.`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError{fmt.Errorf("%s takes one record, and got %d arguments", c.CommandPath(), len(args))}
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkFormat(format); err != nil {
+				return err
+			}
+			return show(args[0], format, c.OutOrStdout())
+		},
+	}
+	c.Flags().StringVar(&format, "format", "text", "`FORMAT`: text or json")
+	return c
+}
+
+func checkFormat(format string) error {
+	if format != "text" && format != "json" {
+		return usageError{fmt.Errorf("--format %s: there are text and json%s", format, hintFor(format, []string{"text", "json"}))}
+	}
+	return nil
+}
+
+// show prints a record.
+func show(path, format string, w io.Writer) error {
+	record, err := results.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	rep, err := report.Build(record)
+	if err != nil {
+		return err
+	}
+	if format == "json" {
+		return rep.JSON(w)
+	}
+	return rep.Text(w)
+}

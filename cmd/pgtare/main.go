@@ -1,0 +1,159 @@
+// Command pgtare weighs what a PostgreSQL setting, version, build or clock
+// costs. See the README for what it is for, and `pgtare help` for its verbs.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"pgtare/matrix"
+	"pgtare/matrix/server"
+)
+
+func main() {
+	ctx, stop := withSignals(context.Background())
+	status := pgtare(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// pgtare is the whole program: it runs a command line and returns the exit
+// status.
+func pgtare(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRootCommand()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	var sig *signalError
+	if errors.As(context.Cause(ctx), &sig) {
+		fmt.Fprintf(stderr, "pgtare: %v\n", sig)
+		return 128 + int(sig.signal)
+	}
+	fmt.Fprintf(stderr, "pgtare: %s\n", oneSentence(err))
+	return status(err)
+}
+
+// Exit statuses (`pgtare help` lists them).
+const (
+	exitDone   = 0
+	exitFailed = 1 // a cell failed or nothing could be measured
+	exitUsage  = 2
+)
+
+// usageError is a mistake on the command line.
+type usageError struct{ error }
+
+// status maps an error to the exit status.
+func status(err error) int {
+	var (
+		flag      usageError
+		matrixErr *matrix.UsageError
+		serverErr *server.UsageError
+	)
+	if errors.As(err, &flag) || errors.As(err, &matrixErr) || errors.As(err, &serverErr) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// oneSentence puts an error of several lines (joined errors, a log's tail)
+// behind its first, indented.
+func oneSentence(err error) string {
+	return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "\n  ")
+}
+
+// signalError says which signal ended the program.
+type signalError struct{ signal syscall.Signal }
+
+func (e *signalError) Error() string {
+	switch e.signal {
+	case syscall.SIGINT:
+		return "interrupted"
+	case syscall.SIGTERM:
+		return "terminated"
+	}
+	return "ended by signal " + e.signal.String()
+}
+
+// withSignals returns a context that is cancelled by SIGINT, SIGTERM or
+// SIGHUP. The second such signal ends the program at once: the servers die
+// with it, and their directories go on the next start.
+func withSignals(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		select {
+		case s := <-received:
+			signal.Stop(received)
+			cancel(&signalError{s.(syscall.Signal)})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { signal.Stop(received); cancel(nil) }
+}
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "pgtare",
+		Short: "Weighs what a PostgreSQL setting, version, build or clock costs",
+		Long: `pgtare weighs what a PostgreSQL setting, version or build costs: it alternates
+load between the cells of a matrix in slices of a few milliseconds, and prints
+medians, overheads with their intervals, and a verdict.
+
+Exit status: 0 done; 1 a cell failed or nothing could be measured; 2 a mistake
+on the command line; 130 SIGINT, 143 SIGTERM (the record is kept and named).`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("unknown verb %q%s", args[0], hintFor(args[0], verbs()))}
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.AddCommand(newRunCommand(), newShowCommand(), newVersionCommand())
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		var unknown *pflag.NotExistError
+		if errors.As(err, &unknown) {
+			var names []string
+			c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+			return usageError{fmt.Errorf("%w%s; `%s --help` lists the flags", err, hintFor(unknown.GetSpecifiedName(), names), c.CommandPath())}
+		}
+		return usageError{err}
+	})
+	return root
+}
+
+func verbs() []string { return []string{"run", "show", "version", "completion", "help"} }
+
+// hintFor is "; did you mean X?" where one of known is close to name, else "".
+func hintFor(name string, known []string) string {
+	if s := server.Suggest(name, known); s != "" {
+		return "; " + s
+	}
+	return ""
+}
+
+// noArgs refuses arguments that aren't flags.
+func noArgs(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%s takes no argument, and got %q", c.CommandPath(), args[0])}
+	}
+	return nil
+}

@@ -1,0 +1,591 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"pgtare/matrix/server/servertest"
+	"pgtare/results"
+)
+
+var update = flag.Bool("update", false, "rewrite the goldens")
+
+// asProgram makes the test binary behave as pgtare: the tests of whole
+// commands start it in a process of its own, where signals and exit statuses
+// are real.
+const asProgram = "PGTARE_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	servertest.Main(m)
+}
+
+// program is a pgtare that was started.
+type program struct {
+	*exec.Cmd
+	stdout, stderr bytes.Buffer
+	done           chan struct{}
+}
+
+func start(t *testing.T, args ...string) *program { return startWith(t, nil, args...) }
+
+func startWith(t *testing.T, env []string, args ...string) *program {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{Cmd: exec.Command(path, args...), done: make(chan struct{})}
+	p.Env = append(os.Environ(), asProgram+"=1", "XDG_STATE_HOME="+t.TempDir())
+	p.Env = append(p.Env, env...)
+	p.Stdout, p.Stderr = &p.stdout, &p.stderr
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { p.Wait(); close(p.done) }() //nolint:errcheck // the status is in ProcessState
+	t.Cleanup(func() { p.Process.Kill(); <-p.done })
+	return p
+}
+
+// wait returns the exit status as a shell shows it.
+func (p *program) wait(t *testing.T, limit time.Duration) int {
+	t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(limit):
+		t.Fatalf("pgtare still runs after %v; standard error:\n%s", limit, p.stderr.String())
+	}
+	if ws := p.ProcessState.Sys().(syscall.WaitStatus); ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return p.ProcessState.ExitCode()
+}
+
+func (p *program) expect(t *testing.T, status int, message string) {
+	t.Helper()
+	got := p.wait(t, 90*time.Second)
+	if got != status || !strings.Contains(p.stderr.String(), message) {
+		t.Errorf("%s\nexit status %d, expected %d; standard error:\n%sexpected in it: %s", strings.Join(p.Args[1:], " "), got, status, p.stderr.String(), message)
+	}
+	if status != 0 && status < 128 && strings.Contains(p.stderr.String(), "goroutine ") {
+		t.Errorf("a panic reached the user:\n%s", p.stderr.String())
+	}
+}
+
+// quick is a small matrix on the newest local server.
+var quick = []string{"run", "--set", "track_activities=off,on", "--runs", "3", "-T", "0.1"}
+
+func with(list []string, more ...string) []string { return append(slices.Clone(list), more...) }
+
+// Mistakes on the command line: one sentence with the remedy, status 2, and no
+// server touched.
+func TestUsageErrors(t *testing.T) {
+	dir := t.TempDir()
+	empty, meta, null := filepath.Join(dir, "empty.sql"), filepath.Join(dir, "meta.sql"), filepath.Join(dir, "null.sql")
+	for path, text := range map[string]string{empty: "-- nothing\n", meta: "select 1;\n\\set x 1\n", null: "select\x00 1"} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		args string
+		want string
+	}{
+		{"rum", "did you mean run?"},
+		{"run extra", "takes no argument"},
+		{"run --mod per-statement", "did you mean mode?"},
+		{"run --sets jit=on,off", "did you mean set?"},
+		{"run -c x", "invalid argument"},
+		{"run -c 0", "at least 1"},
+		{"run -t 5 -T 5", "give one of them"},
+		{"run -T 0", "above 0"},
+		{"run -T nan", "above 0"},
+		{"run -T inf", "above 0"},
+		{"run -t 99999999999", "at most"},
+		{"run -M prepare", "did you mean prepared?"},
+		{"run -b select", "did you mean select1?"},
+		{"run -b select1 -b insert", "a mix of scripts isn't built yet"},
+		{"run -f " + filepath.Join(dir, "none.sql"), "no such file"},
+		{"run -f " + dir, "is a directory"},
+		{"run -f " + empty, "empty.sql"},
+		{"run -f " + meta, "meta.sql:2:1"},
+		{"run -f " + null, "null.sql:1"},
+		{"run --set jit", "expected NAME=VALUE"},
+		{"run --set none --set jit=on,off", "others are given"},
+		{"run --mode both", "unknown mode"},
+		{"run --pin everywhere", "expected none, core"},
+		{"run --server 18 --server 18", "18"},
+		{"run --slice 5", "missing unit"},
+		{"run --format yaml", "there are text and json"},
+		{"run --seed -1", "--seed"},
+		{"run -D n", "expected VARIABLE=VALUE"},
+		{"run --runs 0", "at least 1"},
+		{"show", "takes one record"},
+		{"show a b", "takes one record"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, strings.Fields(c.args)...)
+			p.expect(t, 2, c.want)
+			if p.stdout.Len() > 0 {
+				t.Errorf("standard output:\n%s", p.stdout.String())
+			}
+		})
+	}
+}
+
+// --help names every flag; a change of the command line shows as a change of
+// its golden.
+func TestHelp(t *testing.T) {
+	for _, args := range []string{"help", "help run", "help show", "help version"} {
+		t.Run(args, func(t *testing.T) {
+			var out bytes.Buffer
+			if status := pgtare(t.Context(), strings.Fields(args), nil, &out, &out); status != 0 {
+				t.Errorf("status %d", status)
+			}
+			golden(t, strings.ReplaceAll(args, " ", "-"), out.Bytes())
+		})
+	}
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".stdout")
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("got:\n%s\nwant (%s):\n%s", got, path, want)
+	}
+}
+
+// --dry-run touches no server, fetches nothing and makes no file.
+func TestDryRun(t *testing.T) {
+	home := t.TempDir()
+	p := startWith(t, []string{"PATH=", "HOME=" + home, "XDG_STATE_HOME=", "XDG_CACHE_HOME="},
+		"run", "--dry-run", "--seed", "1", "--server", "13", "--server", "18", "--cache-dir", filepath.Join(home, "cache"))
+	p.expect(t, 0, "")
+	golden(t, "dry-run", p.stdout.Bytes())
+	if left, err := os.ReadDir(home); err != nil || len(left) > 0 {
+		t.Errorf("files were made: %v, %v", left, err)
+	}
+}
+
+// A run prints from its record through the code of show; nothing is left
+// behind, and progress is silent where there is no terminal.
+func TestRun(t *testing.T) {
+	servertest.Start(t) // skips, or fails in CI, where no PostgreSQL is to be had
+	t.Parallel()
+	cache := cacheDir(t)
+	record := filepath.Join(t.TempDir(), "r.jsonl")
+	p := start(t, with(quick, "-o", record, "--cache-dir", cache, "--mode", "per-statement,single-transaction")...)
+	p.expect(t, 0, "")
+	if got, want := p.stderr.String(), "record: "+record+"\n"; got != want {
+		t.Errorf("standard error %q, expected %q", got, want)
+	}
+	for _, want := range []string{"track_activities=on", "SELECT 1", "control"} {
+		if !strings.Contains(p.stdout.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, p.stdout.String())
+		}
+	}
+	for i, l := range strings.Split(p.stdout.String(), "\n") {
+		if len(l) > 78 {
+			t.Errorf("line %d has %d columns: %s", i+1, len(l), l)
+		}
+	}
+	again := start(t, "show", record)
+	again.expect(t, 0, "")
+	if again.stdout.String() != p.stdout.String() {
+		t.Errorf("show prints:\n%s\nand run printed:\n%s", again.stdout.String(), p.stdout.String())
+	}
+	nothingLeft(t, cache)
+
+	rec, err := results.ReadFile(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rec.End == nil || rec.End.Status != "complete" {
+		t.Errorf("the record ends with %+v", rec.End)
+	}
+	if len(rec.Header.Cells) != 6 || len(rec.Header.Panels) != 2 {
+		t.Errorf("%d cells in %d panels, expected 6 in 2", len(rec.Header.Cells), len(rec.Header.Panels))
+	}
+	for _, c := range rec.Header.Cells {
+		if got := c.ReadBack["track_activities"]; !strings.HasPrefix(got, c.Settings["track_activities"]) {
+			t.Errorf("cell %s: track_activities read back as %q, set to %q", c.ID, got, c.Settings["track_activities"])
+		}
+	}
+	for _, g := range rec.Generations {
+		transactions := int64(0)
+		for i, n := range g.Slices.N {
+			transactions += n
+			if g.Slices.ServerCPU[i] <= 0 || g.Slices.ClientCPU[i] <= 0 || g.Slices.All[i] < n {
+				t.Fatalf("cell %s, run %d, generation %d, slice %d: server CPU %d, client CPU %d, %d transactions of which %d in the window",
+					g.Cell, g.Run, g.Generation, i, g.Slices.ServerCPU[i], g.Slices.ClientCPU[i], g.Slices.All[i], n)
+			}
+		}
+		h, err := results.DecodeHistogram(g.Histogram)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.TotalCount() != transactions {
+			t.Errorf("cell %s: the histogram holds %d of %d transactions", g.Cell, h.TotalCount(), transactions)
+		}
+	}
+
+	asJSON := start(t, "show", record, "--format", "json")
+	asJSON.expect(t, 0, "")
+	var doc struct {
+		Schema      int
+		Cells       []struct{ Unit, Status string }
+		Comparisons []struct {
+			Verdict     string
+			Pct, Lo, Hi *float64
+		}
+	}
+	if err := json.Unmarshal(asJSON.stdout.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.Schema != 1 || len(doc.Cells) != 6 || len(doc.Comparisons) != 2 || doc.Comparisons[0].Pct == nil {
+		t.Errorf("JSON: %+v", doc)
+	}
+}
+
+// cacheDir is a cache directory of the test's own that a server's user can
+// reach, so that what is left there is this test's.
+func cacheDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pgtare-cache-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// postmasters lists the processes that serve a data directory under cache.
+func postmasters(t *testing.T, cache string) (pids []int) {
+	t.Helper()
+	dirs, err := filepath.Glob("/proc/[0-9]*/cwd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range dirs {
+		cwd, err := os.Readlink(d)
+		if err != nil || !strings.HasPrefix(cwd, cache+"/") {
+			continue
+		}
+		pid, err := strconv.Atoi(strings.Split(d, "/")[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	slices.Sort(pids)
+	return pids
+}
+
+// nothingLeft checks that no process and no instance's directory remains.
+func nothingLeft(t *testing.T, cache string) {
+	t.Helper()
+	var pids []int
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if pids = postmasters(t, cache); len(pids) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("processes are left: %v", pids)
+			break
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(cache, "run", "*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("directories are left: %v %v", left, err)
+	}
+}
+
+// measuring waits until a run has written a generation, so that it is in the
+// middle of measuring.
+func measuring(t *testing.T, p *program, record string) {
+	t.Helper()
+	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if text, err := os.ReadFile(record); err == nil && bytes.Contains(text, []byte("\n{\"type\":\"generation\"")) {
+			return
+		}
+		select {
+		case <-p.done:
+			t.Fatalf("pgtare ended early: %s", p.stderr.String())
+		default:
+		}
+	}
+	t.Fatalf("no generation within a minute: %s", p.stderr.String())
+}
+
+// long is a run that a test puts an end to.
+var long = []string{"run", "--set", "track_activities=off,on", "--runs", "100", "-T", "10"}
+
+// However pgtare ends, the servers are gone at once, and the directories too,
+// or on the next start after a SIGKILL; the record is kept and named.
+func TestSignals(t *testing.T) {
+	servertest.Start(t)
+	for _, c := range []struct {
+		signal  syscall.Signal
+		message string
+	}{{syscall.SIGINT, "interrupted"}, {syscall.SIGTERM, "terminated"}, {syscall.SIGKILL, ""}} {
+		t.Run(c.signal.String(), func(t *testing.T) {
+			t.Parallel()
+			cache := cacheDir(t)
+			record := filepath.Join(t.TempDir(), "r.jsonl")
+			p := start(t, with(long, "-o", record, "--cache-dir", cache)...)
+			measuring(t, p, record)
+			if len(postmasters(t, cache)) == 0 {
+				t.Fatal("no server process seen while measuring")
+			}
+			if err := p.Process.Signal(c.signal); err != nil {
+				t.Fatal(err)
+			}
+			p.expect(t, 128+int(c.signal), c.message)
+			if c.signal == syscall.SIGKILL {
+				for deadline := time.Now().Add(10 * time.Second); len(postmasters(t, cache)) > 0; time.Sleep(20 * time.Millisecond) {
+					if time.Now().After(deadline) {
+						t.Fatalf("servers outlive pgtare: %v", postmasters(t, cache))
+					}
+				}
+				start(t, with(quick, "-T", "0.01", "--runs", "1", "--cache-dir", cache)...).expect(t, 0, "")
+			} else if want := "pgtare show " + record; !strings.Contains(p.stderr.String(), want) {
+				t.Errorf("standard error does not name the record:\n%s", p.stderr.String())
+			}
+			nothingLeft(t, cache)
+			rec, err := results.ReadFile(record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(rec.Generations) == 0 {
+				t.Error("the record holds no generation")
+			}
+			if c.signal != syscall.SIGKILL && (rec.End == nil || rec.End.Status != "interrupted") {
+				t.Errorf("the record ends with %+v, expected interrupted", rec.End)
+			}
+			start(t, "show", record).expect(t, 0, "")
+		})
+	}
+}
+
+// A server that dies or hangs in mid-run ends the run with status 1, says so,
+// and keeps the record.
+func TestServerLost(t *testing.T) {
+	servertest.Start(t)
+	for _, c := range []struct {
+		name    string
+		signal  syscall.Signal
+		message string
+	}{{"killed", syscall.SIGKILL, "killed"}, {"stopped", syscall.SIGSTOP, "answer"}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			cache := cacheDir(t)
+			record := filepath.Join(t.TempDir(), "r.jsonl")
+			p := start(t, with(long, "-o", record, "--cache-dir", cache)...)
+			measuring(t, p, record)
+			pids := postmasters(t, cache)
+			if c.signal == syscall.SIGKILL {
+				pids = pids[:1] // the postmaster; the others notice
+			}
+			for _, pid := range pids {
+				if err := syscall.Kill(pid, c.signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+					t.Fatal(err)
+				}
+			}
+			p.expect(t, 1, c.message)
+			if !strings.Contains(p.stderr.String(), "pgtare show "+record) {
+				t.Errorf("standard error does not name the record:\n%s", p.stderr.String())
+			}
+			nothingLeft(t, cache)
+			rec, err := results.ReadFile(record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rec.End == nil || rec.End.Status != "failed" || rec.End.Reason == "" {
+				t.Errorf("the record ends with %+v, expected failed with a reason", rec.End)
+			}
+		})
+	}
+}
+
+// Mistakes that only a server can see.
+func TestServerErrors(t *testing.T) {
+	servertest.Start(t)
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	bad := write("bad.sql", "select 1;\nselect * from nowhere;\n")
+	variable := write("variable.sql", "select :n;")
+	for name, c := range map[string]struct {
+		args   []string
+		status int
+		want   string
+	}{
+		"unknown setting":             {[]string{"--set", "track_io_timinng=off,on"}, 2, "did you mean track_io_timing?"},
+		"an old name":                 {[]string{"--set", "stats_command_string=off,on"}, 2, "track_activities"},
+		"a library that isn't loaded": {[]string{"--set", "pg_stat_statements.track=none,all"}, 2, "pg_stat_statements"},
+		"a value refused":             {[]string{"--set", "statement_timeout=0,-5"}, 2, "outside the valid range"},
+		"a value no enum has":         {[]string{"--set", "track_functions=none,some"}, 2, "track_functions"},
+		"an instance is needed":       {[]string{"--set", "shared_buffers=128MB,1GB"}, 2, "isn't built yet"},
+		"block is needed":             {[]string{"--set", "synchronous_commit=on,off"}, 2, "isn't built yet"},
+		"a log line would be written": {[]string{"--set", "log_min_duration_statement=-1,0"}, 2, "isn't built yet"},
+		"a timer that fires":          {[]string{"--set", "idle_session_timeout=0,20"}, 2, "ten times"},
+		"an SQL error":                {[]string{"-f", bad, "--set", "none"}, 1, `bad.sql:2: `},
+		"an undefined variable":       {[]string{"-f", variable, "--set", "none"}, 1, "--var n="},
+		"no such CPU":                 {[]string{"--pin", "core:4000"}, 2, "may use CPUs"},
+		"no such version":             {[]string{"--server", "/nowhere/at/all"}, 2, "/nowhere/at/all"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cache := cacheDir(t)
+			record := filepath.Join(t.TempDir(), "r.jsonl")
+			p := start(t, append([]string{"run", "-T", "0.05", "--runs", "1", "--cache-dir", cache, "-o", record}, c.args...)...)
+			p.expect(t, c.status, c.want)
+			nothingLeft(t, cache)
+			if _, err := os.Stat(record); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("a record without a measurement is left: %v", err)
+			}
+		})
+	}
+}
+
+// An attached server keeps its settings, and loses pgtare's schema at the end.
+func TestAttached(t *testing.T) {
+	s := servertest.Fresh(t)
+	cfg := s.Config()
+	conninfo := fmt.Sprintf("host=%s port=%d user=%s dbname=%s", cfg.Host, cfg.Port, cfg.User, cfg.Database)
+	p := start(t, with(quick, "--server", conninfo, "-b", "insert")...)
+	p.expect(t, 0, "record: ")
+	if !strings.Contains(p.stdout.String(), "attached") {
+		t.Errorf("the table does not say that the server was attached:\n%s", p.stdout.String())
+	}
+	conn, err := pgconn.ConnectConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	res := conn.ExecParams(t.Context(), "SELECT count(*) FROM pg_namespace WHERE nspname = 'pgtare'", nil, nil, nil, nil).Read()
+	if res.Err != nil || string(res.Rows[0][0]) != "0" {
+		t.Errorf("the schema is left: %v %v", res.Rows, res.Err)
+	}
+	start(t, with(quick, "--server", conninfo, "-c", "60")...).expect(t, 2, "use fewer clients")
+}
+
+// A full disk under the record: what was written can be read.
+func TestDiskFull(t *testing.T) {
+	servertest.Start(t)
+	t.Parallel()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		if os.Geteuid() == 0 && os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skipf("needs a small file system of its own: mount: %v", err)
+	}
+	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) }) //nolint:errcheck // a leftover shows as a failing TempDir
+	cache := cacheDir(t)
+	record := filepath.Join(dir, "r.jsonl")
+	p := start(t, with(long, "-o", record, "--cache-dir", cache)...)
+	p.expect(t, 1, "no space left on device")
+	nothingLeft(t, cache)
+	rec, err := results.ReadFile(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rec.Generations) == 0 {
+		t.Error("no generation is kept")
+	}
+	start(t, "show", record).expect(t, 0, "")
+}
+
+// No PostgreSQL of that version, and no way to fetch one.
+func TestNoPostgreSQL(t *testing.T) {
+	cache := cacheDir(t)
+	p := startWith(t, []string{"PATH=/nonexistent"}, "run", "--server", "12", "--cache-dir", cache)
+	p.expect(t, 1, "npm")
+	if _, err := exec.LookPath("npm"); err != nil {
+		t.Logf("npm without a network is left out: %v", err)
+		return
+	}
+	// Nothing listens on the discard port of the loopback interface.
+	p = startWith(t, []string{"HTTPS_PROXY=http://127.0.0.1:9", "npm_config_https_proxy=http://127.0.0.1:9", "npm_config_proxy=http://127.0.0.1:9",
+		"npm_config_cache=" + t.TempDir(), "npm_config_fetch_retries=0"}, "run", "--server", "12", "--cache-dir", cache)
+	p.expect(t, 1, "npm")
+}
+
+func TestRecordIsNeverOverwritten(t *testing.T) {
+	servertest.Start(t)
+	path := filepath.Join(t.TempDir(), "mine")
+	if err := os.WriteFile(path, []byte("mine"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	start(t, with(quick, "-o", path)...).expect(t, 2, "never overwritten")
+	if text, err := os.ReadFile(path); err != nil || string(text) != "mine" {
+		t.Errorf("the file holds %q, %v", text, err)
+	}
+	start(t, with(quick, "-o", filepath.Join(path, "below"))...).expect(t, 1, "")
+	start(t, "show", path).expect(t, 1, "mine:1")
+	start(t, "show", path+".none").expect(t, 1, "no such file")
+}
+
+// Passwords don't reach the record.
+func TestWithoutSecrets(t *testing.T) {
+	got := withoutSecrets([]string{"run", "--server", "postgres://me:sesame@localhost/db", "--server=host=/tmp password=sesame user=me", "--set", "jit=on,off"})
+	if text := strings.Join(got, " "); strings.Contains(text, "sesame") || !strings.Contains(text, "jit=on,off") || !strings.Contains(text, "user=me") {
+		t.Errorf("%q", got)
+	}
+}
+
+// The README's main command is the one that CI runs.
+func TestREADME(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"go run ./cmd/pgtare run", "go test ./..."} {
+		if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(command) + `$`).Match(text) {
+			t.Errorf("the README does not have the line %q", command)
+		}
+		ci, err := os.ReadFile("../../.ci/run")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(ci, []byte(command)) {
+			t.Errorf(".ci/run does not call %q", command)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package matrix
+
+import (
+	"fmt"
+	"strings"
+)
+
+// describedSpec is a Spec as the record keeps it, so that it can be measured
+// again: scripts with their text, servers without secrets.
+type describedSpec struct {
+	Builtin      string          `json:"builtin"` // "" for a script
+	ScriptName   string          `json:"script_name"`
+	ScriptText   string          `json:"script_text"`
+	Clients      int             `json:"clients"`
+	Threads      int             `json:"threads"`
+	Protocol     string          `json:"protocol"`
+	Modes        []Mode          `json:"modes"`
+	Settings     []describedAxis `json:"settings"`
+	Vars         []describedAxis `json:"vars"`
+	Servers      []string        `json:"servers"`
+	Runs         int             `json:"runs"`
+	Seconds      float64         `json:"seconds"`
+	Transactions int64           `json:"transactions"`
+	Controls     int             `json:"controls"`
+	SliceNs      int64           `json:"slice_ns"` // 0: by the pilot
+	Rounds       int             `json:"rounds"`   // 0: by the pilot
+	Pin          string          `json:"pin"`      // "": by the number of clients
+	Seed         int64           `json:"seed"`
+}
+
+type describedAxis struct {
+	Name   string   `json:"name"`
+	Values []string `json:"values"`
+}
+
+func (s Spec) describe() describedSpec {
+	d := describedSpec{
+		Clients: s.Clients, Threads: s.Threads, Protocol: string(s.Protocol), Modes: s.Modes, Settings: []describedAxis{}, Vars: []describedAxis{},
+		Runs: s.Runs, Seconds: s.Duration.Seconds(), Transactions: s.Transactions, Controls: s.Controls,
+		SliceNs: int64(s.Slice), Rounds: s.Rounds, Pin: s.Pin.String(), Seed: s.Seed,
+	}
+	if s.Workload.Builtin != nil {
+		d.Builtin = s.Workload.Builtin.Name
+	} else {
+		d.ScriptName, d.ScriptText = s.Workload.Script.Name, s.Workload.Script.Text
+	}
+	for _, a := range s.Settings {
+		d.Settings = append(d.Settings, describedAxis(a))
+	}
+	for _, a := range s.Vars {
+		d.Vars = append(d.Vars, describedAxis(a))
+	}
+	for _, spec := range s.Servers {
+		d.Servers = append(d.Servers, spec.String())
+	}
+	return d
+}
+
+// Title says in a line what the matrix weighs.
+func (p *Plan) Title() string {
+	var axes []string
+	for _, a := range p.Spec.Settings {
+		if len(a.Values) > 1 {
+			axes = append(axes, a.Name)
+		}
+	}
+	for _, v := range p.Spec.Vars {
+		if len(v.Values) > 1 {
+			axes = append(axes, ":"+v.Name)
+		}
+	}
+	if p.InstanceAxis() {
+		axes = append(axes, "server")
+	}
+	if len(axes) == 0 {
+		axes = append(axes, "equal cells")
+	}
+	return fmt.Sprintf("%s: %s", p.Spec.Workload.title(), strings.Join(axes, ", "))
+}
+
+func (w Workload) title() string {
+	if w.Builtin != nil {
+		return w.Builtin.Title
+	}
+	return w.Script.Name
+}
+
+// name is how a cell is called in a message.
+func (c *Cell) name() string {
+	if c.Label == "" {
+		return "baseline"
+	}
+	return c.Label
+}

@@ -1,0 +1,300 @@
+package matrix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"pgtare/matrix/host"
+	"pgtare/results"
+	"pgtare/workload"
+)
+
+// load is one cell's clients on one set of connections, with what is needed to
+// weigh their backends.
+type load struct {
+	workload.Generation
+	spec    workload.GenerationSpec
+	cell    int          // index into plan.Cells
+	procs   []*host.Proc // of the backends; nil: not ours to see
+	connect time.Duration
+}
+
+// cpu is the CPU time of all backends so far, 0 where it isn't known.
+func (l *load) cpu() time.Duration { run, _ := l.times(); return max(run, 0) }
+
+// times is the time that the backends ran, and were runnable but did not; -1
+// where it isn't known.
+func (l *load) times() (run, wait time.Duration) {
+	if l.procs == nil {
+		return -1, -1
+	}
+	for _, p := range l.procs {
+		r, w, err := p.CPU()
+		if err != nil {
+			return -1, -1
+		}
+		run, wait = run+r, wait+w
+	}
+	return run, wait
+}
+
+func (l *load) faults() int64   { return l.sum((*host.Proc).Faults) }
+func (l *load) switches() int64 { return l.sum((*host.Proc).Switches) }
+
+func (l *load) sum(read func(*host.Proc) (int64, error)) (total int64) {
+	if l.procs == nil {
+		return -1
+	}
+	for _, p := range l.procs {
+		n, err := read(p)
+		if err != nil {
+			return -1
+		}
+		total += n
+	}
+	return total
+}
+
+func (l *load) close() {
+	for _, p := range l.procs {
+		p.Close()
+	}
+	l.Generation.Close()
+}
+
+// session is the loads of one generation of a panel, as panel.cells, and the
+// idle sessions that make their number equal on all instances.
+type session struct {
+	loads []load
+	idle  []*pgconn.PgConn
+}
+
+func (s *session) close() {
+	for i := range s.loads {
+		if s.loads[i].Generation != nil {
+			s.loads[i].close()
+		}
+	}
+	for _, c := range s.idle {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		c.Close(ctx)
+		cancel()
+	}
+}
+
+// open connects all cells of a panel, in random order.
+func (r *runner) open(ctx context.Context, p *panel, generation int) (s *session, err error) {
+	s = &session{loads: make([]load, len(p.cells))}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	perInstance := make([]int, len(r.instances))
+	for _, i := range r.rng.Perm(len(p.cells)) {
+		if s.loads[i], err = r.openCell(ctx, p, p.cells[i], generation); err != nil {
+			return nil, r.lost(err)
+		}
+		perInstance[r.plan.Cells[p.cells[i]].instance] += p.Clients
+	}
+	for i, n := range perInstance {
+		for ; n < p.Sessions; n++ {
+			c, err := pgconn.ConnectConfig(ctx, r.instances[i].target.Config())
+			if err != nil {
+				return nil, r.lost(fmt.Errorf("open an idle session on %s: %w", r.instances[i].facts.Label, err))
+			}
+			s.idle = append(s.idle, c)
+		}
+	}
+	return s, nil
+}
+
+func (r *runner) openCell(ctx context.Context, p *panel, cell, generation int) (load, error) {
+	c := r.plan.Cells[cell]
+	inst := &r.instances[c.instance]
+	l := load{cell: cell, spec: workload.GenerationSpec{
+		Config: inst.target.Config(), Script: r.script(p, cell, generation), Vars: c.Vars, Protocol: workload.Protocol(p.Protocol),
+		Clients: p.Clients, SingleTransaction: Mode(p.Mode) == SingleTransaction, OnConnect: r.onConnect(p, cell),
+	}}
+	for _, s := range c.Settings {
+		if !s.Default {
+			l.spec.Config.RuntimeParams[s.Name] = s.Value
+		}
+	}
+	began := time.Now()
+	g, err := r.wire.Open(ctx, l.spec)
+	if err != nil {
+		return load{}, fmt.Errorf("open %d sessions of cell %s (%s) on %s: %w", p.Clients, c.ID, c.name(), c.Server, err)
+	}
+	l.Generation, l.connect = g, time.Since(began)
+	if inst.target.LocalPID() {
+		for _, pid := range g.Backends() {
+			proc, err := host.OpenProc(pid)
+			if err != nil {
+				l.procs = nil // the backend may be gone already; the next slice will say so
+				break
+			}
+			l.procs = append(l.procs, proc)
+		}
+	}
+	return l, nil
+}
+
+// slice runs a slice with the grace that holds now.
+func (r *runner) slice(ctx context.Context, l *load, s workload.Slice) (workload.Result, error) {
+	s.Grace = r.grace()
+	return l.Run(ctx, s)
+}
+
+// generation measures one generation of a panel and writes a line for every
+// cell.
+func (r *runner) generation(ctx context.Context, p *panel, run, number int) error {
+	runtime.GC() // here, where it is charged to nobody
+	started := time.Now()
+	s, err := r.open(ctx, p, (run-1)*p.Generations+number)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+
+	lines := make([]results.Generation, len(p.cells))
+	for i := range lines {
+		l := &s.loads[i]
+		lines[i] = results.Generation{Panel: p.ID, Cell: r.plan.Cells[p.cells[i]].ID, Run: run, Generation: number,
+			Started: started.UTC(), ConnectNs: int64(l.connect), Failures: map[string]int64{}}
+		r.histograms[i].Reset()
+	}
+	lostErr := r.rounds(ctx, p, s, lines, started)
+	for i := range lines {
+		if err := r.complete(&lines[i], p.cells[i], r.histograms[i], lostErr); err != nil {
+			return err
+		}
+	}
+	if err := r.writer.Sync(); err != nil {
+		return err
+	}
+	if lostErr != nil {
+		return r.lost(lostErr)
+	}
+	return nil
+}
+
+// rounds warms the cells up and does the generation's slices.
+func (r *runner) rounds(ctx context.Context, p *panel, s *session, lines []results.Generation, started time.Time) error {
+	faults, switches := make([]int64, len(lines)), make([]int64, len(lines))
+	for _, i := range r.rng.Perm(len(s.loads)) {
+		began := time.Now()
+		res, err := r.slice(ctx, &s.loads[i], workload.Slice{Count: p.Warmup})
+		if err != nil {
+			return err
+		}
+		lines[i].WarmupNs, lines[i].WarmupTx = int64(time.Since(began)), res.All
+	}
+	for i := range s.loads {
+		faults[i], switches[i] = s.loads[i].faults(), s.loads[i].switches()
+	}
+	last := -1
+	for n := range p.Rounds {
+		for position, i := range round(r.rng, len(s.loads), last) {
+			predecessor := int64(-1)
+			if last >= 0 {
+				predecessor = int64(p.cells[last])
+			}
+			l, at := &s.loads[i], time.Since(started)
+			cpu, wait := l.times()
+			res, err := r.slice(ctx, l, workload.Slice{Head: p.Head, Length: time.Duration(p.SliceNs), PerClient: p.perClient, Histogram: r.histograms[i]})
+			if err != nil {
+				return err
+			}
+			cpuAfter, waitAfter := l.times()
+			last = i
+			appendSlice(&lines[i], n, position, predecessor, at, res, since(cpu, cpuAfter), since(wait, waitAfter), l.spec.SingleTransaction)
+		}
+	}
+	for i := range s.loads {
+		lines[i].Faults, lines[i].Switches = int64(since(time.Duration(faults[i]), time.Duration(s.loads[i].faults()))),
+			int64(since(time.Duration(switches[i]), time.Duration(s.loads[i].switches())))
+	}
+	return nil
+}
+
+// since is after - before, -1 where either isn't known.
+func since(before, after time.Duration) time.Duration {
+	if before < 0 || after < 0 {
+		return -1
+	}
+	return after - before
+}
+
+func appendSlice(g *results.Generation, round, position int, predecessor int64, at time.Duration, res workload.Result, cpu, wait time.Duration, single bool) {
+	begin, commit := int64(-1), int64(-1)
+	if single {
+		begin, commit = int64(res.Begin), int64(res.Commit)
+	}
+	s := &g.Slices
+	for _, column := range []struct {
+		to    *[]int64
+		value int64
+	}{
+		{&s.Round, int64(round)},
+		{&s.Position, int64(position)},
+		{&s.Predecessor, predecessor},
+		{&s.StartUs, at.Microseconds()},
+		{&s.N, res.N},
+		{&s.T, int64(res.T)},
+		{&s.HeadNs, int64(res.Head)},
+		{&s.All, res.All},
+		{&s.ServerCPU, int64(cpu)},
+		{&s.ServerWait, int64(wait)},
+		{&s.ClientCPU, int64(res.ClientCPU)},
+		{&s.ClientWait, int64(res.ClientWait)},
+		{&s.BeginNs, begin},
+		{&s.CommitNs, commit},
+	} {
+		*column.to = append(*column.to, column.value)
+	}
+	for state, n := range res.Failures {
+		g.Failures[state] += n
+	}
+}
+
+// complete adds the histogram to a line and writes it.
+func (r *runner) complete(g *results.Generation, cell int, h *hdrhistogram.Histogram, lost error) error {
+	if lost != nil {
+		if errors.Is(lost, context.Canceled) {
+			g.Lost = "interrupted"
+		} else {
+			g.Lost = lost.Error()
+		}
+	}
+	g.Histogram, g.MeanNs, g.MaxNs = results.EncodeHistogram(h), h.Mean(), h.Max()
+	g.P50Ns, g.P95Ns, g.P99Ns, g.P999Ns = h.ValueAtQuantile(50), h.ValueAtQuantile(95), h.ValueAtQuantile(99), h.ValueAtQuantile(99.9)
+	if lost == nil && len(g.Failures) > 0 && h.TotalCount() == 0 {
+		var states []string
+		for _, s := range slices.Sorted(maps.Keys(g.Failures)) {
+			states = append(states, fmt.Sprintf("SQLSTATE %s (%d)", s, g.Failures[s]))
+		}
+		r.failed[r.plan.Cells[cell].ID] = strings.Join(states, ", ")
+	}
+	return r.writer.WriteGeneration(g)
+}
+
+// failure is the error of cells that had a generation without a success.
+func (r *runner) failure() error {
+	var parts []string
+	for _, c := range r.plan.Cells {
+		if why, failed := r.failed[c.ID]; failed {
+			parts = append(parts, fmt.Sprintf("%s (%s) on %s: %s", c.ID, c.name(), c.Server, why))
+		}
+	}
+	return fmt.Errorf("no transaction of a whole generation succeeded in cell %s", strings.Join(parts, "; "))
+}

@@ -1,0 +1,256 @@
+package matrix
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"gonum.org/v1/gonum/stat"
+
+	"pgtare/results"
+	"pgtare/workload"
+)
+
+// Lengths (DESIGN section 2). A slice takes the largest of these.
+const (
+	minSlice        = 2 * time.Millisecond
+	minSliceShared  = 10 * time.Millisecond // when clients share CPUs
+	maxSlice        = 100 * time.Millisecond
+	headsPerSlice   = 8  // the head is at most an eighth of the slice
+	minTransactions = 30 // per client and slice, what the trimmed estimate needs
+	minRounds       = 20 // per generation
+	fewRounds       = 4  // where slices hold too few transactions for the trimmed estimate: backends are worth more than rounds
+	maxSetupShare   = 1.0 / 3
+	minWarmup       = 10 // plan_cache_mode settles at the 6th execution
+	maxWarmup       = 100000
+	probeSlices     = 60 // in all of a panel
+	probeLength     = 40 // transactions of a probe slice
+	maxHead         = 20
+)
+
+// panel is a panel on its way: what the pilot froze, and what a generation needs.
+type panel struct {
+	results.Panel
+	index     int
+	cells     []int // indices into plan.Cells, those that are measured
+	perClient bool  // slices hold too few transactions for a common window
+}
+
+// pilot finds the lengths of every panel with probe slices that are thrown
+// away, and freezes them, alike for all cells of the panel.
+func (r *runner) pilot(ctx context.Context) error {
+	r.stage("pilot")
+	for i := range r.panels {
+		if err := r.pilotPanel(ctx, &r.panels[i]); err != nil {
+			return err
+		}
+	}
+	return r.checkTimers()
+}
+
+func (r *runner) pilotPanel(ctx context.Context, p *panel) error {
+	began := time.Now()
+	open, err := r.open(ctx, p, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { open.close() }()
+	connect := time.Since(began) / time.Duration(len(open.loads))
+
+	// The baselines' warm-up shows how long one takes, and how long a
+	// transaction does.
+	var warmup int
+	var warmupTime time.Duration
+	for i := range open.loads {
+		if c := r.plan.Cells[p.cells[i]]; !c.Baseline {
+			continue
+		}
+		n, took, err := r.warmupLength(ctx, &open.loads[i])
+		if err != nil {
+			return r.lost(err)
+		}
+		warmup, warmupTime = max(warmup, n), max(warmupTime, took)
+	}
+	for i := range open.loads {
+		if !r.plan.Cells[p.cells[i]].Baseline {
+			if _, err := r.slice(ctx, &open.loads[i], workload.Slice{Count: warmup}); err != nil {
+				return r.lost(err)
+			}
+		}
+	}
+
+	transactions := probeLength
+	if single := warmupTime / time.Duration(warmup); single > maxSlice/minTransactions {
+		transactions = int(max(1, maxSlice/single))
+	}
+	var latencies [][]int64
+	var perTransaction []float64
+	for range max(2, probeSlices/len(open.loads)) {
+		for _, k := range r.rng.Perm(len(open.loads)) {
+			buf := make([]int64, 0, transactions)
+			res, err := r.slice(ctx, &open.loads[k], workload.Slice{Count: transactions, PerClient: true, Latencies: &buf})
+			if err != nil {
+				return r.lost(err)
+			}
+			latencies = append(latencies, buf)
+			if res.N > 0 {
+				perTransaction = append(perTransaction, float64(res.T)/float64(res.N))
+			}
+		}
+		if time.Since(began) > 10*time.Second+2*warmupTime {
+			break // long transactions: what is there must do
+		}
+	}
+	if len(perTransaction) == 0 {
+		return fmt.Errorf("pilot of %s, %s: no transaction succeeded", p.Workload, p.Mode)
+	}
+	slices.Sort(perTransaction)
+	single := time.Duration(stat.Quantile(0.5, stat.Empirical, perTransaction, nil))
+	r.longest = max(r.longest, single)
+
+	head, headTime := headLength(latencies)
+	p.Warmup, p.Head, p.TransactionNs = warmup, head, int64(single)
+	length := r.plan.Spec.Slice
+	if length == 0 {
+		length = sliceLength(single, headTime, p.Clients > 1 && r.shareCPUs(p.Clients))
+	}
+	p.SliceNs, p.perClient = int64(length), p.Clients > 1 && length < minTransactions*single
+
+	// A gap between slices costs about 0.1 ms; it belongs to neither share.
+	p.Rounds = r.plan.Spec.Rounds
+	if p.Rounds == 0 {
+		p.Rounds = roundsOf(length, single, connect+warmupTime)
+	}
+	perRun := r.plan.Spec.Duration
+	if n := r.plan.Spec.Transactions; n > 0 {
+		perRun = time.Duration(n) * single
+	}
+	slice := max(length, single) // a transaction longer than the slice is its own slice
+	p.Generations = max(1, int(math.Ceil(float64(perRun)/float64(time.Duration(p.Rounds)*slice)-1e-9)))
+	return nil
+}
+
+// warmupLength sends transactions until minor faults and CPU per transaction
+// are flat, in stretches that double, and returns how many that took.
+func (r *runner) warmupLength(ctx context.Context, l *load) (n int, took time.Duration, err error) {
+	type stretch struct{ faults, cpu float64 }
+	var last stretch
+	for size, began := minWarmup, time.Now(); ; size *= 2 {
+		faults, cpu := l.faults(), l.cpu()
+		res, err := r.slice(ctx, l, workload.Slice{Count: size})
+		if err != nil {
+			return 0, 0, err
+		}
+		r.longest = max(r.longest, res.T/time.Duration(max(1, res.N))/time.Duration(l.spec.Clients))
+		n += size
+		took = time.Since(began)
+		done := float64(max(1, res.All))
+		now := stretch{float64(l.faults()-faults) / done, float64(l.cpu()-cpu) / done}
+		// Flat: the doubled stretch is no more than 3 % cheaper than the one
+		// before it, and pages are no longer touched for the first time.
+		flat := n > 3*minWarmup && now.faults <= 0.05 && now.faults+0.01 >= last.faults/2 && now.cpu >= 0.97*last.cpu
+		if flat || n >= maxWarmup || took > 2*time.Second {
+			return n, took, nil
+		}
+		last = now
+	}
+}
+
+// headLength is the number of transactions after a switch to a cell until the
+// median latency, pooled over slices, stays within 5 % of that of transactions
+// 20 and up (statistics rule 2), and the time they take.
+func headLength(probes [][]int64) (n int, took time.Duration) {
+	median := func(from, to int) float64 {
+		var values []float64
+		for _, s := range probes {
+			for i := from; i < to && i < len(s); i++ {
+				values = append(values, float64(s[i]))
+			}
+		}
+		if len(values) == 0 {
+			return 0
+		}
+		slices.Sort(values)
+		return stat.Quantile(0.5, stat.Empirical, values, nil)
+	}
+	length := 0
+	for _, s := range probes {
+		length = max(length, len(s))
+	}
+	if length <= maxHead {
+		return 0, 0 // long transactions: a switch is a small part of one
+	}
+	settled := median(maxHead, length)
+	// Three medians in a row, since one may be within 5 % by chance.
+	for n = 1; n < maxHead; n++ {
+		if worst := max(median(n, n+1), median(n+1, n+2), median(n+2, n+3)); worst <= 1.05*settled {
+			break
+		}
+	}
+	total := 0.0
+	for i := range n {
+		total += median(i, i+1)
+	}
+	return n, time.Duration(total)
+}
+
+// sliceLength is DESIGN's rule for the length of a slice.
+func sliceLength(single, head time.Duration, sharedCPUs bool) time.Duration {
+	length := max(minSlice, headsPerSlice*head, minTransactions*single)
+	if sharedCPUs {
+		length = max(length, minSliceShared)
+	}
+	return min(length, maxSlice)
+}
+
+// roundsOf is the number of rounds of a generation: more than the least where
+// connecting, proof and warm-up would take over a third of its time.
+func roundsOf(slice, single, setup time.Duration) int {
+	least := minRounds
+	if slice < minTransactions*single {
+		least = fewRounds
+	}
+	perRound := max(slice, single)
+	return max(least, int(math.Ceil(float64(setup)*(1-maxSetupShare)/maxSetupShare/float64(perRound))))
+}
+
+// shareCPUs says whether clients and backends have to share CPUs.
+func (r *runner) shareCPUs(clients int) bool {
+	return 2*clients > len(r.usable())
+}
+
+// anchor measures one unbroken second of each panel's baseline per server.
+func (r *runner) anchor(ctx context.Context) error {
+	r.stage("anchor")
+	for i := range r.panels {
+		p := &r.panels[i]
+		for _, k := range p.cells {
+			c := r.plan.Cells[k]
+			if !c.Baseline {
+				continue
+			}
+			l, err := r.openCell(ctx, p, k, 0)
+			if err != nil {
+				return r.lost(err)
+			}
+			_, err = r.slice(ctx, &l, workload.Slice{Count: p.Warmup})
+			var res workload.Result
+			if err == nil {
+				res, err = r.slice(ctx, &l, workload.Slice{Head: p.Head, Length: time.Second, PerClient: p.perClient})
+			}
+			l.close()
+			if err != nil {
+				return r.lost(err)
+			}
+			seconds := res.T.Seconds() / float64(p.Clients)
+			a := results.Anchor{Server: c.Server, Transactions: res.N, Seconds: seconds}
+			if seconds > 0 {
+				a.TPS = float64(res.N) / seconds
+			}
+			p.Anchors = append(p.Anchors, a)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,254 @@
+package matrix
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgtare/matrix/server"
+	"pgtare/workload"
+	"pgtare/workload/script"
+)
+
+var update = flag.Bool("update", false, "rewrite the goldens")
+
+func builtinWorkload(t testing.TB, name string) Workload {
+	b, ok := workload.Builtin(name)
+	if !ok {
+		t.Fatalf("no built-in %s", name)
+	}
+	return Workload{Builtin: &b}
+}
+
+func scriptWorkload(t testing.TB, text string) Workload {
+	s, err := script.Parse("test.sql", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Workload{Script: s}
+}
+
+func serverSpecs(t testing.TB, texts ...string) (list []server.Spec) {
+	for _, text := range texts {
+		s, err := server.ParseSpec(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+func set(name string, values ...string) SettingAxis { return SettingAxis{Name: name, Values: values} }
+
+// The plans of the usual matrices, as --dry-run prints them.
+func TestPlan(t *testing.T) {
+	three := []SettingAxis{set("track_activities", "off", "on"), set("log_min_duration_statement", "-1", "100"), set("statement_timeout", "0", "100")}
+	for name, spec := range map[string]Spec{
+		"default": {Workload: builtinWorkload(t, "select1"), Settings: three, Controls: 1,
+			Modes: []Mode{PerStatement, SingleTransaction}},
+		"servers":      {Workload: builtinWorkload(t, "select1"), Servers: serverSpecs(t, "13", "18"), Settings: three[:1], Controls: 1},
+		"servers-bare": {Workload: builtinWorkload(t, "insert"), Servers: serverSpecs(t, "13", "16", "18"), Controls: 1, Clients: 8, Threads: 2},
+		"variable": {Workload: scriptWorkload(t, "select count(*) from generate_series(1, :n)"), Controls: 1,
+			Vars: []VarAxis{{"n", []string{"1000", "2000", "3000"}}}},
+		"variable-setting": {Workload: scriptWorkload(t, "select :n"), Controls: 1, Settings: []SettingAxis{set("jit", "off", "on"), set("work_mem", "4MB")},
+			Vars: []VarAxis{{"n", []string{"1", "2"}}}},
+		"equal":       {Workload: builtinWorkload(t, "select1"), Controls: 9},
+		"no-controls": {Workload: builtinWorkload(t, "select1"), Settings: three[:2], Transactions: 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := NewPlan(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got bytes.Buffer
+			if err := p.Print(&got); err != nil {
+				t.Fatal(err)
+			}
+			golden := filepath.Join("testdata", "plan-"+name+".stdout")
+			if *update {
+				if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.String() != string(want) {
+				t.Errorf("got:\n%s\nwant (%s):\n%s", got.String(), golden, want)
+			}
+		})
+	}
+}
+
+// Every comparison is between cells of one panel that differ in one axis, its
+// twin repeats the cell it is compared with, and the replicate is the run
+// where the two don't share an instance.
+func TestComparisons(t *testing.T) {
+	p, err := NewPlan(Spec{Workload: scriptWorkload(t, "select :n, :m"), Servers: serverSpecs(t, "13", "18"), Controls: 3,
+		Modes:    []Mode{PerStatement, SingleTransaction},
+		Settings: []SettingAxis{set("jit", "off", "on"), set("track_activities", "off", "on")},
+		Vars:     []VarAxis{{"n", []string{"1", "2"}}, {"m", []string{"1", "2", "3"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells := map[string]Cell{}
+	for _, c := range p.Cells {
+		cells[c.ID] = c
+	}
+	seen := map[string]bool{}
+	for _, c := range p.Comparisons {
+		x, b := cells[c.Cell], cells[c.Against]
+		if x.Panel != b.Panel || x.ID == b.ID {
+			t.Errorf("%s against %s: not two cells of one panel", x.ID, b.ID)
+		}
+		if key := c.Cell + " " + c.Axis; seen[key] {
+			t.Errorf("cell %s is compared twice along %s", c.Cell, c.Axis)
+		} else {
+			seen[key] = true
+		}
+		if twin := cells[c.Twin]; c.Twin != "" && twin.ControlOf != c.Against {
+			t.Errorf("%s: twin %s repeats %q, not %s", c.Cell, c.Twin, twin.ControlOf, c.Against)
+		}
+		var differ []string
+		for axis := range x.Axes {
+			if x.Axes[axis] != b.Axes[axis] && axis != "setting" {
+				differ = append(differ, axis)
+			}
+		}
+		if x.variant != b.variant {
+			differ = append(differ, "setting")
+		}
+		if c.Axis == "control" {
+			if len(differ) > 0 || x.ControlOf != b.ID {
+				t.Errorf("control %s differs from %s in %v", x.ID, b.ID, differ)
+			}
+		} else if !slices.Equal(differ, []string{c.Axis}) {
+			t.Errorf("%s against %s: differ in %v, expected %s only", x.ID, b.ID, differ, c.Axis)
+		}
+		if want := map[bool]string{true: "generation", false: "run"}[x.Instance == b.Instance]; c.ReplicateUnit != want {
+			t.Errorf("%s against %s: replicate %s, expected %s", x.ID, b.ID, c.ReplicateUnit, want)
+		}
+	}
+	// Per panel: 2 servers x 6 combinations x (baseline, jit, track_activities, all),
+	// of which 2x6x3 differ in the setting, 2x4x3 in n, 2x4x4 in m, 24 in the server.
+	want := 2 * (2*6*3 + 2*4*3 + 2*4*4 + 24 + 2*2)
+	if len(p.Comparisons) != want {
+		t.Errorf("%d comparisons, expected %d", len(p.Comparisons), want)
+	}
+	if got := len(p.Controls); got != 2*3 {
+		t.Errorf("%d controls, expected one per server and an instance in each of two panels", got)
+	}
+}
+
+func TestParseAxes(t *testing.T) {
+	check := func(text, name string, values ...string) {
+		t.Helper()
+		a, err := ParseSetting(text)
+		if err != nil || a.Name != name || !slices.Equal(a.Values, values) {
+			t.Errorf("ParseSetting(%s) = %v, %v; expected %s %q", text, a, err, name, values)
+		}
+	}
+	check("jit=off,on", "jit", "off", "on")
+	check("statement_timeout=100ms", "statement_timeout", "100ms")
+	check(`search_path="a, b",c`, "search_path", "a, b", "c")
+	check("x.y=a=b", "x.y", "a=b")
+	check(`application_name="say ""hi""",default`, "application_name", `say "hi"`, "default")
+}
+
+func TestRefused(t *testing.T) {
+	check := func(err error, want string) {
+		t.Helper()
+		var usage *UsageError
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, expected a usage error with %q", err, want)
+		}
+	}
+	parse := func(text string) error { _, err := ParseSetting(text); return err }
+	check(parse("jit"), "expected NAME=VALUE")
+	check(parse("=on"), "expected NAME=VALUE")
+	check(parse("jit=on,on"), "given twice")
+	check(parse(`jit="on`), "no line of CSV")
+	check(parse("shared_buffers=1GB,2GB@instance"), "isn't built yet")
+	variable := func(text string) error { _, err := ParseVar(text); return err }
+	check(variable("1n=3"), "no name of a variable")
+	check(variable("n="), "expected NAME=VALUE")
+	modes := func(text string) error { _, err := ParseModes(text); return err }
+	check(modes("per-statment"), "did you mean per-statement?")
+	check(modes("per-statement,per-statement"), "given twice")
+	pin := func(text string) error { _, err := ParsePin(text); return err }
+	check(pin("core:x"), "no number of a CPU")
+	check(pin("split"), "isn't built yet")
+	check(pin("cores"), "expected none, core")
+
+	plan := func(s Spec) error { _, err := NewPlan(s); return err }
+	select1 := builtinWorkload(t, "select1")
+	check(plan(Spec{Workload: select1, Settings: []SettingAxis{set("jit", "on"), set("JIT", "off")}}), "given twice")
+	check(plan(Spec{Workload: select1, Vars: []VarAxis{{"n", []string{"1"}}}}), "has no variables")
+	check(plan(Spec{Workload: scriptWorkload(t, "select 1"), Vars: []VarAxis{{"n", []string{"1"}}}}), "does not use :n")
+	check(plan(Spec{Workload: scriptWorkload(t, "begin; select 1; commit"), Modes: []Mode{SingleTransaction}}), "test.sql:1: BEGIN")
+	check(plan(Spec{Workload: select1, Servers: serverSpecs(t, "host=/tmp", "18")}), "restarted at every run")
+	check(plan(Spec{Workload: select1, Slice: time.Nanosecond}), "500us to 10s")
+	check(plan(Spec{Workload: select1, Clients: -1}), "at least 1")
+}
+
+func TestLengths(t *testing.T) {
+	ms, us := time.Millisecond, time.Microsecond
+	for _, c := range []struct {
+		single, head time.Duration
+		shared       bool
+		want         time.Duration
+		rounds       int
+	}{
+		{30 * us, 120 * us, false, 2 * ms, 20},           // the floor of 2 ms
+		{30 * us, 500 * us, false, 4 * ms, 20},           // eight heads
+		{200 * us, 800 * us, false, 6400 * us, 20},       // eight heads again
+		{300 * us, 300 * us, false, 9 * ms, 20},          // thirty transactions
+		{30 * us, 120 * us, true, 10 * ms, 20},           // clients share CPUs
+		{3 * ms, 0, false, 90 * ms, 20},                  // thirty of 3 ms
+		{5 * ms, 0, false, 100 * ms, fewRounds},          // as many as fit: only the total estimate
+		{2 * time.Second, 0, false, 100 * ms, fewRounds}, // one
+	} {
+		got := sliceLength(c.single, c.head, c.shared)
+		if got != c.want {
+			t.Errorf("slice of transactions of %v, head %v, shared %v: %v, expected %v", c.single, c.head, c.shared, got, c.want)
+		}
+		if r := roundsOf(got, c.single, 0); r != c.rounds {
+			t.Errorf("rounds of transactions of %v: %d, expected %d", c.single, r, c.rounds)
+		}
+	}
+	// Connecting and warm-up of 100 ms take a third of 2 x 100 ms of slices.
+	if got := roundsOf(2*ms, 30*us, 100*ms); got != 100 {
+		t.Errorf("%d rounds beside a set-up of 100 ms, expected 100", got)
+	}
+}
+
+func TestHeadLength(t *testing.T) {
+	probe := func(first ...int64) []int64 {
+		s := slices.Clone(first)
+		for len(s) < probeLength {
+			s = append(s, 1000)
+		}
+		return s
+	}
+	for _, c := range []struct {
+		probes [][]int64
+		want   int
+	}{
+		{[][]int64{probe(), probe(), probe()}, 1}, // never without a head
+		{[][]int64{probe(5000, 2000, 1100, 1060, 1010), probe(5000, 2000, 1100, 1060, 1010)}, 4},
+		{[][]int64{probe(5000, 1000, 1000, 1200), probe(5000, 1000, 1000, 1200)}, 4}, // one good median isn't enough
+		{[][]int64{{900, 900}, {1000}}, 0},                                           // long transactions
+	} {
+		if got, _ := headLength(c.probes); got != c.want {
+			t.Errorf("head of %v: %d, expected %d", c.probes[0][:2], got, c.want)
+		}
+	}
+}

@@ -1,0 +1,392 @@
+package matrix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"pgtare/matrix/host"
+	"pgtare/matrix/server"
+	"pgtare/workload"
+	"pgtare/workload/script"
+)
+
+// start finds the servers and starts the instances.
+func (r *runner) start(ctx context.Context) error {
+	spec := r.plan.Spec
+	manager, err := server.NewManager(ctx, server.ManagerConfig{CacheDir: r.cfg.CacheDir, Log: r.cfg.Log})
+	if err != nil {
+		return err
+	}
+	r.manager = manager
+	r.stage("finding PostgreSQL")
+	found, err := server.Resolve(ctx, spec.Servers, server.ResolveConfig{CacheDir: r.cfg.CacheDir, Log: r.cfg.Log})
+	if err != nil {
+		return err
+	}
+	r.relabel(found)
+
+	r.stage("starting")
+	sessions := 0
+	for i := range r.plan.Panels {
+		sessions = max(sessions, r.plan.Sessions(i))
+	}
+	for i, planned := range r.plan.Instances {
+		in := found[planned.Server]
+		inst := instance{tables: map[int][]string{}}
+		if in.Conninfo != "" {
+			attached, err := server.Attach(ctx, in)
+			if err != nil {
+				return err
+			}
+			inst.target = attached
+		} else {
+			cfg := server.InstanceConfig{ID: planned.ID}
+			if need := sessions + spareSessions; need > defaultMaxConnections {
+				cfg.MaxConnections = need // alike everywhere, and named in the header
+			}
+			if inst.managed, err = manager.Create(ctx, in, cfg); err != nil {
+				return err
+			}
+			inst.target = inst.managed
+		}
+		r.instances = append(r.instances, inst)
+		if inst.managed != nil {
+			if err := inst.managed.Start(ctx); err != nil {
+				return err
+			}
+		}
+		if r.instances[i].facts, err = inst.target.Describe(ctx); err != nil {
+			return err
+		}
+		if err := r.checkSessions(ctx, i, sessions); err != nil {
+			return err
+		}
+	}
+	return r.place(ctx)
+}
+
+const (
+	defaultMaxConnections = 100
+	spareSessions         = 13 // superuser_reserved_connections and pgtare's own
+	idleSessionsWeigh     = 50 // before 14 an idle session costs every snapshot
+	idleSessionsDoubt     = 500
+)
+
+// relabel gives cells and axes the labels of the installations found: "18"
+// becomes "18.4".
+func (r *runner) relabel(found []server.Installation) {
+	p := r.plan
+	for i := range p.Axes {
+		if p.Axes[i].Name == "server" {
+			p.Axes[i].Values = nil
+			for _, in := range found {
+				p.Axes[i].Values = append(p.Axes[i].Values, in.Label)
+			}
+		}
+	}
+	r.labels = p.Axes[0].Values
+	for i := range p.Cells {
+		c := &p.Cells[i]
+		c.Server = found[p.Instances[c.instance].Server].Label
+		c.Axes["server"] = c.Server
+	}
+}
+
+// checkSessions refuses a number of sessions that the server doesn't take, or
+// that weighs on its own (DESIGN section 2, "Idle cells weigh too").
+func (r *runner) checkSessions(ctx context.Context, i, sessions int) error {
+	inst := &r.instances[i]
+	if inst.facts.VersionNum < 140000 && sessions > idleSessionsWeigh {
+		return usagef("%d sessions would be open on %s; before PostgreSQL 14 idle sessions slow all others down, so that at most %d can be measured in slices: "+
+			"use fewer clients (-c) or fewer cells", sessions, inst.facts.Label, idleSessionsWeigh)
+	}
+	if sessions > idleSessionsDoubt && i == 0 {
+		r.warn("many-sessions", fmt.Sprintf("%d sessions are open on each instance, most of them idle at any time", sessions),
+			"use fewer clients (-c) or fewer cells")
+	}
+	if inst.managed != nil {
+		return nil
+	}
+	conn, err := pgconn.ConnectConfig(ctx, inst.target.Config())
+	if err != nil {
+		return r.lost(fmt.Errorf("connect to %s: %w", inst.facts.Label, err))
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	free, err := queryInt(ctx, conn, `SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+		- (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')::int`)
+	if err != nil {
+		return fmt.Errorf("read the free connections of %s: %w", inst.facts.Label, err)
+	}
+	if sessions > free {
+		return usagef("the cells need %d sessions at once (%d clients each), and %s has %d connections free: use fewer clients (-c) or fewer cells, or raise its max_connections",
+			sessions, r.plan.Spec.Clients, inst.facts.Label, free)
+	}
+	return nil
+}
+
+// place decides where clients and backends run, and starts the engine there.
+func (r *runner) place(ctx context.Context) (err error) {
+	r.pin = r.plan.Spec.Pin
+	managed := r.instances[0].managed != nil
+	if r.pin.Kind == "" {
+		if r.pin = (Pin{Kind: "none"}); r.plan.Spec.Clients == 1 && managed {
+			r.pin = Pin{Kind: "core", CPU: -1}
+		}
+	}
+	if r.pin.Kind == "core" {
+		if !r.instances[0].target.LocalPID() {
+			return usagef("--pin %s: the backends of %s are not on this machine, or not this user's to move; use --pin none", r.pin, r.labels[0])
+		}
+		if r.pin.CPU < 0 {
+			if r.pin.CPU, err = host.Quietest(ctx, 100*time.Millisecond); err != nil {
+				return fmt.Errorf("look for the quietest CPU: %w", err)
+			}
+		}
+		if !slices.Contains(host.CPUs(), r.pin.CPU) {
+			return usagef("--pin %s: this process may use CPUs %v only", r.pin, host.CPUs())
+		}
+		r.cpus = []int{r.pin.CPU}
+	}
+	r.wire, err = workload.NewWire(workload.WireConfig{Threads: r.plan.Spec.Threads, CPUs: r.cpus})
+	return err
+}
+
+// usable is the CPUs that clients and backends can use.
+func (r *runner) usable() []int {
+	if r.cpus != nil {
+		return r.cpus
+	}
+	return host.CPUs()
+}
+
+// restart starts every instance anew, in random order: the luck of a start is
+// what the runs average out.
+func (r *runner) restart(ctx context.Context) error {
+	for _, i := range r.rng.Perm(len(r.instances)) {
+		m := r.instances[i].managed
+		if err := m.Stop(ctx); err != nil {
+			return r.lost(err)
+		}
+		if err := m.Start(ctx); err != nil {
+			return r.lost(err)
+		}
+	}
+	return nil
+}
+
+// prepare makes each writing cell its own table, frozen and analysed.
+func (r *runner) prepare(ctx context.Context) error {
+	b := r.plan.Spec.Workload.Builtin
+	for i := range r.instances {
+		inst := &r.instances[i]
+		inst.logSeen = r.logEnd(i)
+		if b == nil || !b.Writes {
+			continue
+		}
+		if inst.target.Schema() == "" {
+			return usagef("%s takes no writes (it is a standby, or default_transaction_read_only is on), and the workload %s writes; use -b select1 or a script that only reads", inst.facts.Label, b.Name)
+		}
+		conn, err := pgconn.ConnectConfig(ctx, inst.target.Config())
+		if err != nil {
+			return r.lost(fmt.Errorf("connect to %s: %w", inst.facts.Label, err))
+		}
+		defer conn.Close(context.WithoutCancel(ctx))
+		var statements []string
+		for k := range r.panels {
+			p := &r.panels[k]
+			for _, c := range p.cells {
+				if r.plan.Cells[c].instance != i {
+					continue
+				}
+				table := fmt.Sprintf("%s.pgtare_%s%03d", inst.target.Schema(), p.ID, len(inst.tables[k])+1)
+				inst.tables[k] = append(inst.tables[k], table)
+				statements = append(statements, b.Setup(table)...)
+			}
+		}
+		for _, sql := range statements {
+			if _, err := conn.Exec(ctx, sql).ReadAll(); err != nil {
+				return r.lost(fmt.Errorf("prepare %s (%s): %w", inst.facts.Label, sql, err))
+			}
+		}
+	}
+	return nil
+}
+
+// script is what a cell sends in a generation. Tables rotate over the cells of
+// an instance, so that none of them is always the same cell's.
+func (r *runner) script(p *panel, cell, generation int) *script.Script {
+	w := r.plan.Spec.Workload
+	if w.Builtin == nil {
+		return w.Script
+	}
+	if !w.Builtin.Writes {
+		return mustParse(w.Builtin.Name, w.Builtin.Script(""))
+	}
+	instance := r.plan.Cells[cell].instance
+	tables := r.instances[instance].tables[p.index]
+	place := 0
+	for _, c := range p.cells {
+		if c == cell {
+			break
+		}
+		if r.plan.Cells[c].instance == instance {
+			place++
+		}
+	}
+	return mustParse(w.Builtin.Name, w.Builtin.Script(tables[(place+generation)%len(tables)]))
+}
+
+func mustParse(name, text string) *script.Script {
+	s, err := script.Parse(name, text)
+	if err != nil {
+		panic(fmt.Sprintf("matrix: built-in script %s does not parse: %v", name, err))
+	}
+	return s
+}
+
+// onConnect is called with every connection that will be measured: it proves
+// the settings and pins the backend.
+func (r *runner) onConnect(p *panel, cell int) func(context.Context, *pgconn.PgConn) error {
+	c := r.plan.Cells[cell]
+	proof := server.Proof(c.Settings, c.ReadBack, r.settingNames())
+	local := r.instances[c.instance].target.LocalPID()
+	return func(ctx context.Context, conn *pgconn.PgConn) error {
+		if err := proof(ctx, conn); err != nil {
+			return err
+		}
+		if r.cpus != nil && local {
+			if err := host.SetAffinity(int(conn.PID()), r.cpus); err != nil {
+				return fmt.Errorf("pin backend %d: %w", conn.PID(), err)
+			}
+		}
+		return nil
+	}
+}
+
+func (r *runner) settingNames() (names []string) {
+	for _, a := range r.plan.Spec.Settings {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
+// checkTimers refuses timers that would go off while a session waits for its
+// next slice: they must exceed ten times the longest gap of the plan.
+func (r *runner) checkTimers() error {
+	for _, p := range r.panels {
+		// At worst a cell comes first in one round and last in the next; the
+		// head is counted as long as an eighth of the slice.
+		gap := 2 * time.Duration(len(p.cells)) * max(time.Duration(p.SliceNs)*9/8, time.Duration(p.TransactionNs))
+		gap = max(gap, time.Duration(p.Warmup*len(p.cells))*time.Duration(p.TransactionNs))
+		for _, k := range p.cells {
+			c := r.plan.Cells[k]
+			for _, s := range c.Settings {
+				limit, isTimer := idleTimer(s.Name, c.ReadBack[s.Name])
+				if isTimer && limit > 0 && limit < 10*gap {
+					return usagef("--set %s=%s would end sessions that wait for their next slice: up to %v pass between two slices of a cell here, and the limit must be at least ten times that; use a limit of %v or more",
+						s.Name, s.Value, gap.Round(time.Millisecond), (10*gap).Round(time.Second)+time.Second)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// idleTimer reads a timer that runs while a session idles between slices.
+func idleTimer(name, readBack string) (time.Duration, bool) {
+	if !strings.EqualFold(name, "idle_session_timeout") {
+		return 0, false
+	}
+	var ms int64
+	if _, err := fmt.Sscanf(readBack, "%d", &ms); err != nil {
+		return 0, false
+	}
+	return time.Duration(ms) * time.Millisecond, true
+}
+
+// lost explains an error by what became of the servers: an instance that died
+// or doesn't answer is the cause, whatever the error says.
+func (r *runner) lost(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	var usage *UsageError
+	if errors.As(err, &usage) {
+		return err
+	}
+	for _, inst := range r.instances {
+		if inst.target == nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		dead := inst.target.Alive(ctx)
+		cancel()
+		if dead != nil {
+			return fmt.Errorf("%w (noticed when: %v)", dead, err)
+		}
+	}
+	return err
+}
+
+func (r *runner) logEnd(i int) int64 {
+	m := r.instances[i].managed
+	if m == nil {
+		return 0
+	}
+	_, end, err := m.LogSince(0)
+	if err != nil {
+		r.log("%v", err)
+	}
+	return end
+}
+
+// readLogs looks for lines that nobody asked for: a time-out that fired, a
+// duration that was logged.
+func (r *runner) readLogs(run int) {
+	for i := range r.instances {
+		inst := &r.instances[i]
+		if inst.managed == nil {
+			continue
+		}
+		text, end, err := inst.managed.LogSince(inst.logSeen)
+		if err != nil {
+			r.log("%v", err)
+			continue
+		}
+		inst.logSeen = end
+		count, example := 0, ""
+		for _, l := range strings.Split(text, "\n") {
+			for _, sign := range []string{" duration: ", " ERROR: ", "terminating connection due to "} {
+				if strings.Contains(l, sign) {
+					count++
+					if example == "" {
+						example = l
+					}
+				}
+			}
+		}
+		if count > 0 {
+			r.warn("log-lines", fmt.Sprintf("%s logged %d lines of errors, durations or time-outs in run %d, the first: %s", inst.facts.Label, count, run, example),
+				"the cells that cause them pay for writing them; use limits that nothing reaches")
+		}
+	}
+}
+
+// queryInt runs a query that yields one integer.
+func queryInt(ctx context.Context, conn *pgconn.PgConn, sql string) (n int, err error) {
+	res := conn.ExecParams(ctx, sql, nil, nil, nil, nil).Read()
+	if res.Err != nil {
+		return 0, res.Err
+	}
+	if len(res.Rows) != 1 || len(res.Rows[0]) != 1 {
+		return 0, fmt.Errorf("expected one value from %s", sql)
+	}
+	_, err = fmt.Sscan(string(res.Rows[0][0]), &n)
+	return n, err
+}

@@ -1,0 +1,254 @@
+package matrix
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"pgtare/matrix/server"
+	"pgtare/workload"
+	"pgtare/workload/script"
+)
+
+// probe proves every cell's settings on its server before anything is
+// measured. What one server lacks and another has is n/a there; what none has
+// is a mistake.
+func (r *runner) probe(ctx context.Context) error {
+	r.stage("probing")
+	spec := r.plan.Spec
+	variants := spec.variants()
+	absent := make([]map[string]string, len(spec.Servers)) // setting -> the server's words
+	var known []string
+	for i := range spec.Servers {
+		facts, all, err := r.settingFacts(ctx, i)
+		if err != nil {
+			return err
+		}
+		known = all
+		absent[i] = map[string]string{}
+		for _, a := range spec.Settings {
+			f, found := facts[a.Name]
+			if !found {
+				absent[i][a.Name] = fmt.Sprintf("%s has no setting %s", r.labels[i], a.Name)
+				continue
+			}
+			_ = f
+		}
+	}
+	if err := r.unknownEverywhere(absent, known); err != nil {
+		return err
+	}
+
+	refused := map[string]map[int]string{} // variant's label -> server -> words
+	for i := range spec.Servers {
+		for _, v := range variants {
+			settings, missing := present(v, variants[0], absent[i])
+			var readBack map[string]string
+			reason := missing
+			if reason == "" {
+				var err error
+				readBack, err = server.Probe(ctx, r.instances[i].target.Config(), settings)
+				var na *server.NotApplicable
+				switch {
+				case errors.As(err, &na):
+					if v.label == "" {
+						return usagef("%s refuses the baseline: %v", r.labels[i], na)
+					}
+					reason = na.Error()
+					if refused[v.label] == nil {
+						refused[v.label] = map[int]string{}
+					}
+					refused[v.label][i] = reason
+				case err != nil:
+					return r.lost(fmt.Errorf("probe %s on %s: %w", cmp.Or(v.label, "the baseline"), r.labels[i], err))
+				}
+			}
+			for k := range r.plan.Cells {
+				c := &r.plan.Cells[k]
+				if r.plan.Instances[c.instance].Server != i || c.variant != v.label {
+					continue
+				}
+				if reason != "" {
+					c.Status, c.Reason = "n/a", reason
+					continue
+				}
+				c.Settings, c.ReadBack = settings, readBack
+				maps.DeleteFunc(c.Cell.Settings, func(name, _ string) bool { return absent[i][name] != "" })
+			}
+		}
+	}
+	for _, v := range variants {
+		if words := refused[v.label]; len(words) == len(spec.Servers) {
+			return usagef("--set %s: %s", v.label, words[0])
+		}
+	}
+	for i := range spec.Servers {
+		for _, name := range slices.Sorted(maps.Keys(absent[i])) {
+			r.warn("setting-absent", fmt.Sprintf("%s, so its cells run without", absent[i][name]), "compare it within the servers that have it")
+		}
+	}
+	r.makePanels()
+	return r.checkActs(ctx)
+}
+
+// present drops the settings that a server lacks from a variant; missing says
+// why the variant itself is n/a: it differs from the baseline in one of them.
+func present(v, baseline variant, absent map[string]string) (settings []server.Setting, missing string) {
+	for k, s := range v.settings {
+		words, gone := absent[s.Name]
+		if gone && s.Value != baseline.settings[k].Value {
+			return nil, words
+		}
+		if !gone {
+			settings = append(settings, s)
+		}
+	}
+	return settings, ""
+}
+
+// settingFacts reads what a server says about the matrix's settings, and the
+// names of all that it has.
+func (r *runner) settingFacts(ctx context.Context, i int) (map[string]server.Fact, []string, error) {
+	conn, err := pgconn.ConnectConfig(ctx, r.instances[i].target.Config())
+	if err != nil {
+		return nil, nil, r.lost(fmt.Errorf("connect to %s: %w", r.labels[i], err))
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	facts, err := server.Facts(ctx, conn, r.settingNames())
+	if err != nil {
+		return nil, nil, r.lost(fmt.Errorf("read the settings of %s: %w", r.labels[i], err))
+	}
+	known, err := server.Names(ctx, conn)
+	if err != nil {
+		return nil, nil, r.lost(fmt.Errorf("read the settings of %s: %w", r.labels[i], err))
+	}
+	return facts, known, nil
+}
+
+// unknownEverywhere is the error of a setting that no server has.
+func (r *runner) unknownEverywhere(absent []map[string]string, known []string) error {
+	for _, a := range r.plan.Spec.Settings {
+		lacking := 0
+		for i := range absent {
+			if absent[i][a.Name] != "" {
+				lacking++
+			}
+		}
+		if lacking == len(absent) {
+			return usagef("--set %s: %s has no such setting%s", a.Name, strings.Join(r.labels, ", "), hint(a.Name, known))
+		}
+	}
+	return nil
+}
+
+// makePanels lists what is measured, n/a left out.
+func (r *runner) makePanels() {
+	spec := r.plan.Spec
+	text := ""
+	switch b := spec.Workload.Builtin; {
+	case b == nil:
+		text = spec.Workload.Script.Text
+	default:
+		text = b.Script("TABLE")
+	}
+	title := spec.Workload.Name()
+	for i, planned := range r.plan.Panels {
+		p := panel{index: i}
+		p.ID, p.Workload, p.Mode, p.Protocol = planned.ID, title, string(planned.Mode), string(spec.Protocol)
+		p.Clients, p.Threads, p.Script, p.Schedule, p.Pin = spec.Clients, spec.Threads, text, "slice", r.pin.String()
+		p.Sessions = r.plan.Sessions(i)
+		for _, k := range r.plan.panelCells(i) {
+			if r.plan.Cells[k].Status == "ok" {
+				p.cells = append(p.cells, k)
+			}
+		}
+		r.panels = append(r.panels, p)
+	}
+}
+
+// tryLimit is how long the script may take when it is tried.
+const tryLimit = 10 * time.Minute
+
+// try sends the script once on every server and with every combination of
+// variables, so that an SQL error shows before anything is measured, in the
+// server's words.
+func (r *runner) try(ctx context.Context) error {
+	for i := range r.plan.Spec.Servers {
+		for k := range r.panels {
+			p := &r.panels[k]
+			tried := map[string]bool{}
+			for _, n := range p.cells {
+				c := r.plan.Cells[n]
+				key := fmt.Sprint(c.Vars)
+				if c.instance != i || c.ControlOf != "" || tried[key] {
+					continue
+				}
+				tried[key] = true
+				if err := r.tryCell(ctx, p, n); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (r *runner) tryCell(ctx context.Context, p *panel, cell int) error {
+	c := r.plan.Cells[cell]
+	conn, err := pgconn.ConnectConfig(ctx, r.instances[c.instance].target.Config())
+	if err != nil {
+		return r.lost(fmt.Errorf("connect to %s: %w", c.Server, err))
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if Mode(p.Mode) == SingleTransaction {
+		if _, err := conn.Exec(ctx, "BEGIN").ReadAll(); err != nil {
+			return r.lost(fmt.Errorf("begin an SQL transaction on %s: %w", c.Server, err))
+		}
+	}
+	s := r.script(p, cell, 0)
+	ctx, cancel := context.WithTimeout(ctx, tryLimit)
+	defer cancel()
+	for _, command := range s.Commands {
+		if err := execute(ctx, conn, command, c.Vars, workload.Protocol(p.Protocol)); err != nil {
+			if ctx.Err() == context.DeadlineExceeded {
+				return r.lost(fmt.Errorf("%s:%d: no answer from %s within %v", s.Name, command.Line, c.Server, tryLimit))
+			}
+			var pg *pgconn.PgError
+			if errors.As(err, &pg) {
+				return r.lost(fmt.Errorf("%s:%d: %s refuses the statement: %s: %s (SQLSTATE %s)%s", s.Name, command.Line, c.Server, pg.Severity, pg.Message, pg.Code, pgHint(pg)))
+			}
+			return r.lost(fmt.Errorf("%s:%d: send the statement to %s: %w", s.Name, command.Line, c.Server, err))
+		}
+	}
+	return nil
+}
+
+func pgHint(e *pgconn.PgError) string {
+	if e.Hint == "" {
+		return ""
+	}
+	return "; " + e.Hint
+}
+
+// execute sends one command as the engine will, and reads its result.
+func execute(ctx context.Context, conn *pgconn.PgConn, c script.Command, vars map[string]string, protocol workload.Protocol) error {
+	if protocol == workload.Simple {
+		_, err := conn.Exec(ctx, script.Substitute(c, vars)).ReadAll()
+		return err
+	}
+	sql, names := script.Placeholders(c)
+	values := make([][]byte, len(names))
+	for i, name := range names {
+		if v, found := vars[name]; found {
+			values[i] = []byte(v)
+		}
+	}
+	return conn.ExecParams(ctx, sql, values, nil, nil, nil).Read().Err
+}

@@ -1,0 +1,279 @@
+package matrix
+
+import (
+	"encoding/csv"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"pgtare/matrix/server"
+	"pgtare/workload"
+	"pgtare/workload/script"
+)
+
+// Spec is what was asked for.
+type Spec struct {
+	Workload Workload
+	Clients  int // -c; 0 is 1
+	Threads  int // -j; 0 is 1, never more than Clients
+	Protocol workload.Protocol
+	Modes    []Mode
+	Settings []SettingAxis
+	Vars     []VarAxis
+	Servers  []server.Spec // empty: the newest local PostgreSQL
+
+	Runs         int           // 0: 5, or 10 where servers are compared
+	Duration     time.Duration // measured time per cell and run; 0 with Transactions 0: 1 s
+	Transactions int64         // measured transactions per client and run, instead of Duration
+	Controls     int           // cells that repeat the baseline; the first decides about trust
+	Slice        time.Duration // 0: by the pilot
+	Rounds       int           // per generation; 0: by the pilot
+	Pin          Pin
+	Seed         int64
+}
+
+// Workload is what a transaction does: a built-in, or a script.
+type Workload struct {
+	Builtin *workload.BuiltinScript
+	Script  *script.Script // nil for a built-in
+}
+
+// Name is the built-in's name or the script's file name.
+func (w Workload) Name() string {
+	if w.Builtin != nil {
+		return w.Builtin.Name
+	}
+	return w.Script.Name
+}
+
+// Mode says what an SQL transaction holds.
+type Mode string
+
+const (
+	PerStatement      Mode = "per-statement"      // nothing is added: each statement is its own SQL transaction
+	SingleTransaction Mode = "single-transaction" // each slice is one SQL transaction per client
+)
+
+// ParseModes reads --mode: names separated by commas.
+func ParseModes(text string) ([]Mode, error) {
+	var modes []Mode
+	for _, name := range strings.Split(text, ",") {
+		m := Mode(strings.TrimSpace(name))
+		if m != PerStatement && m != SingleTransaction {
+			return nil, usagef("--mode %s: unknown mode %q; there are %s and %s%s", text, name, PerStatement, SingleTransaction,
+				hint(name, []string{string(PerStatement), string(SingleTransaction)}))
+		}
+		if slices.Contains(modes, m) {
+			return nil, usagef("--mode %s: %s is given twice", text, m)
+		}
+		modes = append(modes, m)
+	}
+	return modes, nil
+}
+
+// SettingAxis is one --set: a setting and its values, the baseline's first.
+// One value pins the setting in every cell.
+type SettingAxis struct {
+	Name   string
+	Values []string // "default" is the server's own value
+}
+
+// Default is the word for the server's own value of a setting.
+const Default = "default"
+
+// ParseSetting reads the argument of --set, NAME=V1,V2...: the values are one
+// line of CSV, so that a value in double quotes may hold commas.
+func ParseSetting(text string) (SettingAxis, error) {
+	name, list, err := splitAxis("--set", text)
+	if err != nil {
+		return SettingAxis{}, err
+	}
+	if rest, _, found := strings.Cut(list, "@instance"); found && strings.HasSuffix(list, "@instance") {
+		return SettingAxis{}, usagef("--set %s: an instance for each value isn't built yet; without @instance the values of %s share one instance (--set %s=%s)",
+			text, name, name, rest)
+	}
+	values, err := splitValues("--set", text, list)
+	if err != nil {
+		return SettingAxis{}, err
+	}
+	return SettingAxis{Name: name, Values: values}, nil
+}
+
+// VarAxis is one --var: a variable of the script and its values.
+type VarAxis struct {
+	Name   string
+	Values []string
+}
+
+// ParseVar reads the argument of --var, NAME=V1,V2...
+func ParseVar(text string) (VarAxis, error) {
+	name, list, err := splitAxis("--var", text)
+	if err != nil {
+		return VarAxis{}, err
+	}
+	if !script.ValidName(name) {
+		return VarAxis{}, usagef("--var %s: %q is no name of a variable: letters, digits and underscores, not a digit first", text, name)
+	}
+	values, err := splitValues("--var", text, list)
+	if err != nil {
+		return VarAxis{}, err
+	}
+	return VarAxis{Name: name, Values: values}, nil
+}
+
+func splitAxis(flag, text string) (name, list string, err error) {
+	name, list, found := strings.Cut(text, "=")
+	name = strings.TrimSpace(name)
+	if !found || name == "" || list == "" {
+		return "", "", usagef("%s %s: expected NAME=VALUE,VALUE..., the baseline's value first", flag, text)
+	}
+	return name, list, nil
+}
+
+func splitValues(flag, text, list string) ([]string, error) {
+	r := csv.NewReader(strings.NewReader(list))
+	r.TrimLeadingSpace = true
+	values, err := r.Read()
+	if err != nil {
+		return nil, usagef("%s %s: the values are no line of CSV (%v); put a value that holds commas or quotes into double quotes", flag, text, err)
+	}
+	if rest, err := r.Read(); err == nil {
+		return nil, usagef("%s %s: the values take more than one line (%q)", flag, text, strings.Join(rest, ","))
+	}
+	seen := map[string]bool{}
+	for _, v := range values {
+		if seen[v] {
+			return nil, usagef("%s %s: the value %q is given twice; equal cells come from --controls", flag, text, v)
+		}
+		seen[v] = true
+	}
+	return values, nil
+}
+
+// Pin is where clients and backends run.
+type Pin struct {
+	Kind string // "" (by the number of clients), none, core
+	CPU  int    // of core; -1: the quietest
+}
+
+// ParsePin reads --pin: none, core or core:N.
+func ParsePin(text string) (Pin, error) {
+	switch kind, arg, found := strings.Cut(text, ":"); {
+	case kind == "none" && !found:
+		return Pin{Kind: "none"}, nil
+	case kind == "core" && !found:
+		return Pin{Kind: "core", CPU: -1}, nil
+	case kind == "core":
+		var cpu int
+		if _, err := fmt.Sscanf(arg, "%d", &cpu); err != nil || cpu < 0 || fmt.Sprint(cpu) != arg {
+			return Pin{}, usagef("--pin %s: %q is no number of a CPU", text, arg)
+		}
+		return Pin{Kind: "core", CPU: cpu}, nil
+	case kind == "split" || strings.Contains(text, "client="):
+		return Pin{}, usagef("--pin %s: client and server on CPUs of their own isn't built yet; use none, core or core:N", text)
+	}
+	return Pin{}, usagef("--pin %s: expected none, core (the quietest CPU) or core:N", text)
+}
+
+func (p Pin) String() string {
+	if p.Kind == "core" && p.CPU >= 0 {
+		return fmt.Sprintf("core:%d", p.CPU)
+	}
+	return p.Kind
+}
+
+// check completes a Spec with its defaults and refuses what can't be.
+func (s Spec) check() (Spec, error) {
+	if s.Clients == 0 {
+		s.Clients = 1
+	}
+	if s.Threads == 0 {
+		s.Threads = 1
+	}
+	if s.Clients < 0 || s.Threads < 0 {
+		return s, usagef("clients (-c %d) and threads (-j %d) must be at least 1", s.Clients, s.Threads)
+	}
+	s.Threads = min(s.Threads, s.Clients)
+	if s.Protocol == "" {
+		s.Protocol = workload.Simple
+	}
+	if len(s.Modes) == 0 {
+		s.Modes = []Mode{PerStatement}
+	}
+	if len(s.Servers) == 0 {
+		s.Servers = []server.Spec{{}}
+	}
+	if s.Duration < 0 || s.Transactions < 0 || s.Slice < 0 || s.Rounds < 0 || s.Controls < 0 {
+		return s, usagef("durations and counts must not be negative")
+	}
+	if s.Duration == 0 && s.Transactions == 0 {
+		s.Duration = time.Second
+	}
+	if s.Runs == 0 {
+		s.Runs = 5
+		if len(s.Servers) > 1 {
+			s.Runs = 10
+		}
+	}
+	if s.Runs < 0 {
+		return s, usagef("--runs must be at least 1")
+	}
+	if s.Slice > 0 && (s.Slice < 500*time.Microsecond || s.Slice > 10*time.Second) {
+		return s, usagef("--slice %v: a slice takes 500us to 10s", s.Slice)
+	}
+	if err := s.checkNames(); err != nil {
+		return s, err
+	}
+	if len(s.Servers) > 1 {
+		for _, spec := range s.Servers {
+			if spec.Kind == server.Conninfo {
+				return s, usagef("--server %s: servers that are compared are restarted at every run, which pgtare doesn't do to a running server; "+
+					"name its installation instead (--server label=DIRECTORY), or weigh settings on it alone", spec)
+			}
+		}
+	}
+	if w := s.Workload; w.Script != nil && slices.Contains(s.Modes, SingleTransaction) {
+		if c, found := script.TransactionControl(w.Script); found {
+			return s, usagef("%s:%d: %s in a script can't be part of --mode %s, which puts BEGIN and COMMIT around each slice itself; remove it or use --mode %s",
+				w.Script.Name, c.Line, c.Keyword, SingleTransaction, PerStatement)
+		}
+	}
+	return s, nil
+}
+
+func (s Spec) checkNames() error {
+	seen := map[string]bool{}
+	for _, a := range s.Settings {
+		if key := strings.ToLower(a.Name); seen[key] {
+			return usagef("--set %s is given twice; give its values at once: --set %s=V1,V2", a.Name, a.Name)
+		} else {
+			seen[key] = true
+		}
+	}
+	defined := map[string]bool{}
+	for _, v := range s.Vars {
+		if defined[v.Name] {
+			return usagef("--var %s is given twice; give its values at once: --var %s=V1,V2", v.Name, v.Name)
+		}
+		defined[v.Name] = true
+	}
+	if s.Workload.Script == nil {
+		for name := range defined {
+			return usagef("--var %s: the built-in %s has no variables; a script of your own (-f FILE) can use :%s", name, s.Workload.Name(), name)
+		}
+		return nil
+	}
+	used := map[string]bool{}
+	for _, c := range s.Workload.Script.Commands {
+		for _, name := range c.Vars {
+			used[name] = true
+		}
+	}
+	for _, v := range s.Vars {
+		if !used[v.Name] {
+			return usagef("--var %s: %s does not use :%s", v.Name, s.Workload.Script.Name, v.Name)
+		}
+	}
+	return nil
+}
