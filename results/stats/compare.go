@@ -103,7 +103,7 @@ func Control(cell, base Sample, o Options) *ControlResult {
 		return r
 	}
 	r.Estimate = *e
-	r.T = math.Log1p(e.Pct/100) / e.SE
+	r.T = e.T
 	r.Z = math.Copysign(twoSidedZ(e.P), r.T)
 	return r
 }

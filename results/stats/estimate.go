@@ -33,6 +33,7 @@ func estimate(est, se, df float64) *Estimate {
 		Hi:  percent(est + half),
 		SE:  se,
 		DF:  df,
+		T:   est / se,
 		P:   min(1, 2*t.CDF(-math.Abs(est/se))),
 	}
 }

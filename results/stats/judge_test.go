@@ -190,6 +190,18 @@ func TestTooFewReplicatesHaveReason(t *testing.T) {
 	if c.Verdict != Unclear || c.Reason != "fewer than 3 replicates" || c.PAdjusted != 1 || c.WouldSee != 0 {
 		t.Errorf("%+v", c)
 	}
+	empty := evens(10, 1, 1, 1)
+	for _, g := range empty {
+		for i := range g.Slices {
+			g.Slices[i].Count = 0
+		}
+	}
+	c = Compare(empty, evens(10, 1, 1, 1), nil, Options{})
+	m.Comparisons[0] = c
+	m.Judge()
+	if c.Verdict != Unclear || c.Reason != "too little completed to give an interval" {
+		t.Errorf("%+v", c)
+	}
 }
 
 // Two one-sided tests: an effect of exactly the margin may be called the same

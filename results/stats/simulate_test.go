@@ -100,7 +100,7 @@ func TestSimulateCoverage(t *testing.T) {
 			rng := rand.New(rand.NewPCG(11, uint64(c.generations)+uint64(c.effect)))
 			var typical, total tally
 			var halfTypical, halfTotal, biasTypical, biasTotal average
-			for range trials(800) {
+			for range trials(500) {
 				s := resample(rng, 2, 1, c.generations)
 				r := Compare(slower(s[0], c.effect), s[1], nil, Options{})
 				typical.add(covers(r.Typical, c.effect))
@@ -210,7 +210,7 @@ func TestSimulateControls(t *testing.T) {
 	for _, panels := range []int{1, 4, 8} {
 		rng := rand.New(rand.NewPCG(33, uint64(panels)))
 		var lost, fifth tally
-		for range trials(800) {
+		for range trials(500) {
 			var m Matrix
 			note := false
 			for range panels {
@@ -270,7 +270,7 @@ func TestSimulateOwnInstances(t *testing.T) {
 		rng := rand.New(rand.NewPCG(55, uint64(c.runs)))
 		var found, anyHolm tally
 		var alarm, half, halfTotal average
-		for range trials(40) {
+		for range trials(30) {
 			s := resample(rng, 10, c.runs, 25*c.runs)
 			for i := range s {
 				s[i] = luck(rng, s[i], 0.8)
@@ -397,7 +397,7 @@ func TestFewTransactionsPerSlice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(88, 0))
 	for _, planned := range []float64{24, 30} {
 		var typical, total average
-		for range trials(200) {
+		for range trials(100) {
 			var cells [2]Sample
 			for g := range 60 {
 				var gen [2]Generation

@@ -44,6 +44,7 @@ type Estimate struct {
 	Pct, Lo, Hi float64
 	SE          float64 // of the log ratio
 	DF          float64
+	T           float64 // log ratio over SE
 	P           float64
 }
 
