@@ -52,15 +52,18 @@ func (r *Report) doubts(rec *results.Record, j judgement) []Warning {
 		add("record-cut", nil, "run the matrix again", "the record breaks off in the middle of a line: pgtare or the machine was stopped, or the disk was full. What is whole was used")
 	case rec.End == nil:
 		add("record-cut", nil, "run the matrix again", "the record has no end: pgtare or the machine was stopped, or it is still being measured")
-	case rec.End.Status != "complete":
-		add("interrupted", nil, "run the matrix again", "the matrix did not come to its end (%s%s)", rec.End.Status, prefixed(": ", rec.End.Reason))
+	case rec.End.Status == "interrupted":
+		add("interrupted", nil, "run the matrix again", "the matrix was interrupted%s", prefixed(": ", rec.End.Reason))
+	case rec.End.Status == "failed":
+		add("failed", nil, "remove the cause and run the matrix again", "the matrix failed%s", prefixed(": ", rec.End.Reason))
 	case rec.Torn:
 		add("record-torn", nil, "compare the file with its copy", "something incomplete stands after the end of the record; it was left out")
 	}
 
-	if t := j.trust; t.Whole {
+	// Where each panel's own control failed, that says it all.
+	if t := j.trust; t.Whole && len(t.UntrustedPanels) < len(r.Panels) {
 		add("untrusted", nil, "measure on a quieter machine, with more runs, or with other placement (--pin)",
-			"equal cells differed more than chance allows (chi-square %.1f with %.0f controls, p = %.2g): no comparison of this matrix is trusted", t.ChiSquare, t.DF, t.P)
+			"equal cells differed more than chance allows (chi-square %.1f of %s, p = %.2g): no comparison of this matrix is trusted", t.ChiSquare, count(t.Controls, "control"), t.P)
 	}
 	for _, panel := range j.trust.UntrustedPanels {
 		i := slices.IndexFunc(r.Controls, func(c Control) bool { return c.Panel == panel && c.OK != nil && !*c.OK })
@@ -139,7 +142,7 @@ func (r *Report) comparisonDoubts(j judgement) []Warning {
 			remedy, advised = "ask for more runs: at least --runs 10, better 20", "10 runs"
 		}
 		out = append(out, Warning{Code: "few-replicates", Cells: unique(few), Remedy: remedy,
-			Text: fmt.Sprintf("intervals rest on %s where at least %s are advised; \"same\" can't be said", count(fewest, unit), advised)})
+			Text: fmt.Sprintf("the comparisons rest on %s where at least %s are advised: \"same\" is never said", count(fewest, unit), advised)})
 	}
 	if bursts != nil {
 		out = append(out, Warning{Code: "bursts", Cells: unique(bursts), Remedy: "look at both estimates; a longer measurement meets more of the bursts",

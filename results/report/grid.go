@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -52,13 +53,19 @@ func (g *grid) write(b *strings.Builder) {
 			}
 		}
 		for _, r := range s.rows {
-			label = max(label, r.indent+len(r.label))
+			if r.span != "" || slices.ContainsFunc(r.cells, func(s string) bool { return s != "" }) {
+				label = max(label, r.indent+len(r.label)) // a bare heading may run on
+			}
 			for j, text := range r.cells {
 				widths[j] = max(widths[j], len(text))
 			}
 		}
 	}
-	if g.together {
+	used := 0
+	for _, w := range widths {
+		used += 1 + w
+	}
+	if g.together && used <= width {
 		g.writeColumns(b, 0, g.columns, widths, label)
 		return
 	}
@@ -141,7 +148,7 @@ func (g *grid) writeRow(b *strings.Builder, r row, from, to int, widths []int, l
 		}
 		rest += strings.Repeat(" ", gap) + g.align(j, cell, widths)
 	}
-	if len(text) > label {
+	if len(text) > label && (strings.TrimSpace(rest) != "" || len(text) > width) {
 		for _, line := range fold(text, width, r.indent+2) {
 			writeLine(b, line)
 		}
@@ -170,8 +177,8 @@ func writeLine(b *strings.Builder, line string) {
 	b.WriteString("\n")
 }
 
-// fold breaks text into lines of at most limit bytes, at blanks and commas
-// where there are some, anywhere else where not. The second line and those
+// fold breaks text into lines of at most limit bytes, at blanks or after
+// marks where there are some, anywhere else where not. The second line and those
 // after it are indented.
 func fold(text string, limit, indent int) []string {
 	var lines []string
@@ -184,7 +191,7 @@ func fold(text string, limit, indent int) []string {
 		lead := len(text) - len(strings.TrimLeft(text, " "))
 		at := strings.LastIndexByte(text[:limit+1], ' ')
 		if at <= lead || at < limit/3 {
-			if at = strings.LastIndexByte(text[:limit], ',') + 1; at <= lead || at < limit/3 {
+			if at = strings.LastIndexAny(text[:limit], ",-/_") + 1; at <= lead || at < limit/3 {
 				at = limit
 			}
 		}

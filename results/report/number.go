@@ -154,28 +154,28 @@ func fixed(v float64, d int) string {
 		unit := math.Pow(10, -float64(d))
 		v = math.Round(v/unit) * unit
 	}
-	if math.Abs(v) >= 1e15 {
+	if math.Abs(v) >= 1e9 {
 		return strconv.FormatFloat(v, 'g', 3, 64)
 	}
 	return strconv.FormatFloat(v, 'f', max(d, 0), 64)
 }
 
-// level prints a level, as tps or seconds, to four significant digits.
-func level(v *float64) string {
+// level prints a level, as tps or us, to so many significant digits.
+func level(v *float64, significant int) string {
 	if v == nil {
 		return ""
 	}
 	if *v == 0 {
 		return "0"
 	}
-	return fixed(*v, min(3-int(math.Floor(math.Log10(math.Abs(*v)))), 4))
+	return fixed(*v, min(significant-1-int(math.Floor(math.Log10(math.Abs(*v)))), 4))
 }
 
 // levels prints one column of levels under each other.
-func levels(column []*float64) []string {
+func levels(column []*float64, significant int) []string {
 	out := make([]string, len(column))
 	for i, v := range column {
-		out[i] = level(v)
+		out[i] = level(v, significant)
 	}
 	alignPoints(out)
 	return out
@@ -185,6 +185,8 @@ func levels(column []*float64) []string {
 // six digits.
 func timeUnit(largest float64) (name string, ns float64) {
 	switch {
+	case largest >= 1e12:
+		return "s", 1e9
 	case largest >= 1e9:
 		return "ms", 1e6
 	case largest >= 1e6:

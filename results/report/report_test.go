@@ -20,8 +20,13 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // cases are the records whose reports are kept as goldens.
 func cases() map[string]matrix {
 	all := map[string]matrix{"default": theDefault()}
+	short := func() matrix { // 20 generations
+		m := theDefault()
+		m.generations = 4
+		return m
+	}
 
-	m := theDefault()
+	m := short()
 	m.title, m.args = "13 against 18", []string{"pgtare", "run", "--server", "13", "--server", "18", "--set", "track_wal_io_timing=off,on", "--set", "statement_timeout=0,100"}
 	m.servers = []results.Server{other("13.22", "13.22"), other("18.1", "18.1")}
 	m.settings = []setting{{"track_wal_io_timing", "off", "on"}, {"statement_timeout", "0", "100"}}
@@ -43,14 +48,14 @@ func cases() map[string]matrix {
 	}
 	all["two-servers"] = m
 
-	m = theDefault()
+	m = short()
 	m.title, m.settings, m.modes = "work of known size", nil, []string{"per-statement"}
 	m.workload, m.script, m.clients = "count.sql", "SELECT count(*) FROM generate_series(1, :n);", 8
 	m.vars = map[string][]string{"n": {"1000", "2000", "3000"}}
 	m.cost = func(c *results.Cell) float64 { return map[string]float64{"1000": 3, "2000": 5, "3000": 7}[c.Vars["n"]] }
 	all["variable"] = m
 
-	m = theDefault()
+	m = short()
 	m.settings, m.modes = []setting{{"track_io_timing", "off", "on"}, {"track_activities", "off", "on"}}, []string{"per-statement"}
 	m.change = func(h *results.Header) {
 		for i := range h.Cells {
@@ -61,20 +66,20 @@ func cases() map[string]matrix {
 	}
 	all["not-exercised"] = m
 
-	m = theDefault()
+	m = short()
 	m.modes = []string{"per-statement"}
 	m.cost = costs(map[string]float64{"control": 0.02})
 	all["failed-control"] = m
 
-	m = theDefault()
+	m = short()
 	m.modes, m.controls = []string{"per-statement"}, 0
 	all["no-control"] = m
 
-	m = theDefault()
+	m = short()
 	m.modes, m.runs, m.generations = []string{"per-statement"}, 1, 1
 	all["one-generation"] = m
 
-	m = theDefault()
+	m = short()
 	m.modes = []string{"per-statement"}
 	m.edit = func(c *results.Cell, g *results.Generation) bool {
 		switch c.Label {
@@ -88,7 +93,7 @@ func cases() map[string]matrix {
 	m.end = &results.End{Status: "failed", Reason: "2 cells failed", Ended: started}
 	all["failed"] = m
 
-	m = theDefault()
+	m = short()
 	m.modes, m.end = []string{"per-statement"}, nil
 	m.edit = func(c *results.Cell, g *results.Generation) bool {
 		if g.Run == 3 && g.Generation == 5 {
@@ -98,7 +103,7 @@ func cases() map[string]matrix {
 	}
 	all["cut"] = m
 
-	m = theDefault()
+	m = short()
 	m.title, m.transactions, m.modes = "the mail of 2006", 100000, []string{"per-statement", "single-transaction"}
 	m.servers = nil
 	for _, label := range []string{"8.1 old box", "HEAD", "a-label-that-goes-on-and-on-for-ever-and-then-some-more-to-63", "größer", "18"} {
@@ -108,7 +113,7 @@ func cases() map[string]matrix {
 	m.runs, m.generations = 10, 2
 	all["many-servers"] = m
 
-	m = theDefault()
+	m = short()
 	m.modes = []string{"per-statement"}
 	m.settings = m.settings[:1]
 	m.edit = func(c *results.Cell, g *results.Generation) bool {
@@ -119,7 +124,7 @@ func cases() map[string]matrix {
 	}
 	all["bursts"] = m
 
-	m = theDefault()
+	m = short()
 	m.modes, m.settings, m.controls = []string{"per-statement"}, nil, 4
 	m.cost = costs(nil)
 	all["equal-cells"] = m

@@ -1,0 +1,117 @@
+package report
+
+import (
+	"cmp"
+	"strings"
+)
+
+// value is what stands in a cell of a table: a level, an estimate or a text.
+// The text is printed where the others are nil.
+type value struct {
+	level    *float64
+	estimate *estimate
+	text     string
+}
+
+// column prints the values of a column under each other.
+type column struct {
+	heads       string // a line feed parts lines
+	left        bool
+	significant int                 // digits of levels; 0: 4
+	digits      func(*estimate) int // decimals of estimates
+}
+
+// sheet is a table of values on its way to a grid: a column is printed as a
+// whole, since all its numbers stand at one decimal point.
+type sheet struct {
+	columns  []column
+	rows     []sheetRow
+	together bool // the columns can't be parted
+}
+
+type sheetRow struct {
+	begins bool // a section
+	indent int
+	label  string
+	values []value
+	span   string // in place of the values from spanAt on
+	spanAt int
+}
+
+// begin starts a section with the next row.
+func (s *sheet) begin(label string) {
+	s.rows = append(s.rows, sheetRow{begins: true, label: label})
+}
+
+// add puts a row below the others. The first row of a section that begins with
+// the same label gives it its values instead.
+func (s *sheet) add(r sheetRow) {
+	if last := len(s.rows) - 1; last >= 0 && s.rows[last].begins && s.rows[last].values == nil && s.rows[last].label == r.label {
+		r.begins = true
+		s.rows[last] = r
+		return
+	}
+	s.rows = append(s.rows, r)
+}
+
+// empty tells whether no row has a number or a span.
+func (s *sheet) empty() bool {
+	for _, r := range s.rows {
+		for _, v := range r.values {
+			if v.level != nil || v.estimate != nil {
+				return false
+			}
+		}
+		if r.span != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// write prints the sheet under its title.
+func (s *sheet) write(b *strings.Builder, title string) {
+	g := &grid{columns: len(s.columns), left: map[int]bool{}, together: s.together}
+	heads := make([]string, len(s.columns))
+	printed := make([][]string, len(s.columns))
+	for j, c := range s.columns {
+		heads[j], g.left[j] = c.heads, c.left
+		printed[j] = c.print(s.rows, j)
+	}
+	for i, r := range s.rows {
+		if len(g.sections) == 0 || r.begins {
+			g.sections = append(g.sections, section{heads: heads})
+		}
+		out := row{indent: r.indent, label: r.label, span: r.span, spanAt: r.spanAt}
+		for j := range r.values {
+			out.cells = append(out.cells, printed[j][i])
+		}
+		last := &g.sections[len(g.sections)-1]
+		last.rows = append(last.rows, out)
+	}
+	if title != "" {
+		b.WriteString(title + "\n")
+	}
+	g.write(b)
+	b.WriteString("\n")
+}
+
+// print prints column j of the rows.
+func (c column) print(rows []sheetRow, j int) []string {
+	levelsOf, estimates, texts := make([]*float64, len(rows)), make([]*estimate, len(rows)), make([]string, len(rows))
+	for i, r := range rows {
+		if j < len(r.values) {
+			levelsOf[i], estimates[i], texts[i] = r.values[j].level, r.values[j].estimate, r.values[j].text
+		}
+	}
+	numbers := levels(levelsOf, cmp.Or(c.significant, 4))
+	if c.digits != nil {
+		numbers = alignEstimates(estimates, c.digits)
+	}
+	for i := range texts {
+		if levelsOf[i] != nil || estimates[i] != nil {
+			texts[i] = numbers[i]
+		}
+	}
+	return texts
+}
