@@ -98,13 +98,14 @@ func TestSimulateCoverage(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d generations, effect %g", c.generations, c.effect), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(11, uint64(c.generations)+uint64(c.effect)))
-			var typical, total tally
+			var typical, total, marked tally
 			var halfTypical, halfTotal, biasTypical, biasTotal average
 			for range trials(500) {
 				s := resample(rng, 2, 1, c.generations)
 				r := Compare(slower(s[0], c.effect), s[1], nil, Options{})
 				typical.add(covers(r.Typical, c.effect))
 				total.add(covers(r.Total, c.effect))
+				marked.add(r.Marked)
 				halfTypical.add(r.Typical.half())
 				halfTotal.add(r.Total.half())
 				biasTypical.add(r.Typical.Pct - c.effect)
@@ -112,6 +113,7 @@ func TestSimulateCoverage(t *testing.T) {
 			}
 			typical.check(t, "typical covers", 95, 1)
 			total.check(t, "total covers", 95, 1)
+			marked.check(t, "marked without a burst", 1, 1)
 			halfTypical.near(t, "half of typical", c.halfTypical)
 			halfTotal.near(t, "half of total", c.halfTot)
 			biasTypical.unbiased(t, "typical", 0.02)
@@ -270,7 +272,7 @@ func TestSimulateOwnInstances(t *testing.T) {
 		rng := rand.New(rand.NewPCG(55, uint64(c.runs)))
 		var found, anyHolm tally
 		var alarm, half, halfTotal average
-		for range trials(30) {
+		for range trials(25) {
 			s := resample(rng, 10, c.runs, 25*c.runs)
 			for i := range s {
 				s[i] = luck(rng, s[i], 0.8)
@@ -334,7 +336,7 @@ func TestSimulateBursts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(66, 0))
 	var typical, total, decides, marked tally
 	var bias average
-	for range trials(300) {
+	for range trials(200) {
 		s := resample(rng, 2, 1, 150)
 		c := Compare(bursts(rng, s[0], 5), s[1], nil, Options{})
 		typical.add(covers(c.Typical, 5))
@@ -356,7 +358,7 @@ func TestSimulateTraps(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(77, 0))
 	var ours, logOfMean, total, meanOfLogs average
-	for range trials(300) {
+	for range trials(200) {
 		s := resample(rng, 3, 1, 60)
 		x, burst := slower(s[0], 2), bursts(rng, s[0], 5)
 		ours.add(Compare(x, s[1], s[2], Options{}).Typical.Pct - 2)
@@ -397,7 +399,7 @@ func TestFewTransactionsPerSlice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(88, 0))
 	for _, planned := range []float64{24, 30} {
 		var typical, total average
-		for range trials(100) {
+		for range trials(50) {
 			var cells [2]Sample
 			for g := range 60 {
 				var gen [2]Generation

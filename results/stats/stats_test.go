@@ -267,7 +267,7 @@ func TestMatching(t *testing.T) {
 	longer[1].Slices = append(longer[1].Slices, Slice{1e9, 1})
 	check("a round that base lacks", Compare(longer, base, nil, Options{}), 3)
 
-	for _, none := range []Slice{{-1, 100}, {1e5, -1}, {0, 0}, {math.NaN(), 100}, {math.Inf(1), 100}, {1e5, 1e300}} {
+	for _, none := range []Slice{{-1, 100}, {1e5, -1}, {0, 0}, {math.NaN(), 100}, {math.Inf(1), 100}, {1e5, 1e300}, {1e-300, 100}, {1e5, 0.25}} {
 		// Round 4 of generation 2 is not measured in the cell, and was a stall
 		// of the baseline's: it must go there too.
 		cell, stalled := evens(11, 1100, 1100, 1100), evens(11, 1000, 1000, 1000)
@@ -332,6 +332,11 @@ func TestIdentical(t *testing.T) {
 	near(t, "width", c.Typical.half(), 0, 1e-8)
 	if c.Marked || !(c.Typical.P < 1e-9) {
 		t.Errorf("2 %% in each replicate: p %g, marked %v", c.Typical.P, c.Marked)
+	}
+	// A p too small for its normal quantile to be computed.
+	r := Control(evens(10, slices.Repeat([]float64{1020}, 60)...), evens(10, slices.Repeat([]float64{1000}, 60)...), Options{})
+	if !(r.Z > 7 && r.Z < 9) {
+		t.Errorf("z = %g of p = %g, want about 8", r.Z, r.Estimate.P)
 	}
 }
 
