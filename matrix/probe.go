@@ -39,7 +39,9 @@ func (r *runner) probe(ctx context.Context) error {
 				absent[i][a.Name] = fmt.Sprintf("%s has no setting %s", r.labels[i], a.Name)
 				continue
 			}
-			_ = f
+			if err := r.checkIsolation(a, f); err != nil {
+				return err
+			}
 		}
 	}
 	if err := r.unknownEverywhere(absent, known); err != nil {
@@ -95,7 +97,7 @@ func (r *runner) probe(ctx context.Context) error {
 		}
 	}
 	r.makePanels()
-	return r.checkActs(ctx)
+	return nil
 }
 
 // present drops the settings that a server lacks from a variant; missing says
@@ -148,6 +150,31 @@ func (r *runner) unknownEverywhere(absent []map[string]string, known []string) e
 	return nil
 }
 
+// checkIsolation refuses a setting whose cost would not stay in its own
+// session's slices.
+func (r *runner) checkIsolation(a SettingAxis, f server.Fact) error {
+	if len(a.Values) < 2 {
+		return nil // the same in every cell: whatever it costs, it costs all of them
+	}
+	for _, v := range a.Values {
+		isolation, schedule, assumed, reason := server.Isolation(a.Name, v, f.Context, f.Category)
+		if isolation != server.SessionIsolation || schedule != server.SliceSchedule {
+			return usagef("--set %s=%s: %s; such cells need isolation %s and schedule %s, which isn't built yet", a.Name, v, reason, isolation, schedule)
+		}
+		if assumed {
+			var cells []string
+			for _, c := range r.plan.Cells {
+				if slices.ContainsFunc(c.Settings, func(s server.Setting) bool { return s.Name == a.Name && s.Value == v }) {
+					cells = append(cells, c.ID)
+				}
+			}
+			r.warn("isolation-assumed", fmt.Sprintf("it is assumed, not known, that the cost of %s=%s stays in the session that sets it", a.Name, v),
+				"check the result against a run in which every server has the setting for itself", cells...)
+		}
+	}
+	return nil
+}
+
 // makePanels lists what is measured, n/a left out.
 func (r *runner) makePanels() {
 	spec := r.plan.Spec
@@ -156,7 +183,7 @@ func (r *runner) makePanels() {
 	case b == nil:
 		text = spec.Workload.Script.Text
 	default:
-		text = b.Script("TABLE")
+		text = b.Script("t")
 	}
 	title := spec.Workload.Name()
 	for i, planned := range r.plan.Panels {

@@ -44,15 +44,16 @@ func Run(ctx context.Context, plan *Plan, cfg RunConfig) (path string, err error
 	r := &runner{plan: plan, cfg: cfg, rng: rand.New(rand.NewPCG(uint64(plan.Spec.Seed), 0)), failed: map[string]string{}}
 	defer r.close()
 	for _, stage := range []func(context.Context) error{
-		r.create,  // the record's file, so that a bad path is found now
-		r.start,   // installations and instances
-		r.probe,   // every setting, on every server
-		r.prepare, // tables
-		r.try,     // the script, once
-		r.pilot,   // head, slice, generation
-		r.anchor,  // one unbroken second
-		r.begin,   // the record's header
-		r.measure, // runs of generations of rounds of slices
+		r.create,   // the record's file, so that a bad path is found now
+		r.start,    // installations and instances
+		r.probe,    // every setting, on every server
+		r.prepare,  // tables
+		r.try,      // the script, once
+		r.exercise, // can the settings act at all?
+		r.pilot,    // head, slice, generation
+		r.anchor,   // one unbroken second
+		r.begin,    // the record's header
+		r.measure,  // runs of generations of rounds of slices
 	} {
 		if err = stage(ctx); err != nil {
 			break

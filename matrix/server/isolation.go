@@ -223,7 +223,7 @@ func (n Needs) Unmet(c Counters) string {
 // CanAct returns why a setting can't act under a workload, "" where it can or
 // may. It says only what is certain. needs is what the counters must show
 // besides.
-func CanAct(name, value string, w Workload) (reason string, needs Needs) {
+func CanAct(name string, w Workload) (reason string, needs Needs) {
 	switch strings.ToLower(name) {
 	case "track_io_timing", "backend_flush_after":
 		return "", NeedsIO

@@ -1,0 +1,132 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("PGTARE_TEST_VICTIM"); dir != "" {
+		os.Exit(victim(dir))
+	}
+	code := m.Run()
+	if shared.manager != nil {
+		if err := shared.manager.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// shared is a manager with one instance of the newest local PostgreSQL, else
+// of a fetched one, for the tests that change nothing.
+var shared struct {
+	once     sync.Once
+	err      error
+	manager  *Manager
+	install  Installation
+	instance *Instance
+}
+
+func sharedInstance(t *testing.T) *Instance {
+	t.Helper()
+	shared.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		found, err := Resolve(ctx, []Spec{{}}, ResolveConfig{})
+		if err != nil {
+			shared.err = err
+			return
+		}
+		shared.install = found[0]
+		if shared.manager, err = NewManager(ctx, ManagerConfig{}); err != nil {
+			shared.err = err
+			return
+		}
+		shared.instance, err = shared.manager.Create(ctx, shared.install, InstanceConfig{ID: "shared"})
+		if err == nil {
+			err = shared.instance.Start(ctx)
+		}
+		shared.err = err
+	})
+	if shared.err != nil {
+		lack(t, shared.err)
+	}
+	return shared.instance
+}
+
+// lack skips a test that lacks what it needs; in CI it fails.
+func lack(t *testing.T, err error) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(err)
+	}
+	t.Skip(err)
+}
+
+// fresh returns a started instance of the test's own in the shared manager.
+func fresh(t *testing.T, cfg InstanceConfig) *Instance {
+	t.Helper()
+	sharedInstance(t)
+	cfg.ID = "t" + fmt.Sprint(time.Now().UnixNano())
+	in, err := shared.manager.Create(t.Context(), shared.install, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := in.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := in.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+// openTempDir is t.TempDir that the server user may pass.
+func openTempDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, d := range []string{filepath.Dir(dir), dir} {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func connect(t *testing.T, cfg *pgconn.Config, settings ...Setting) *pgconn.PgConn {
+	t.Helper()
+	Apply(cfg, settings)
+	conn, err := pgconn.ConnectConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeConn(conn) })
+	return conn
+}
+
+func ask(t *testing.T, conn *pgconn.PgConn, sql string) [][]string {
+	t.Helper()
+	rows, err := query(t.Context(), conn, sql)
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return rows
+}
+
+// isUsage reports whether err is the user's mistake.
+func isUsage(err error) bool {
+	var u *UsageError
+	return errors.As(err, &u)
+}
