@@ -192,6 +192,20 @@ func (m matrix) plan() *results.Header {
 		id := func(server, combination, row int) string {
 			return fmt.Sprintf("%s-s%d-v%d-%d", panel.ID, server+1, combination+1, row)
 		}
+		// Only the baselines have twins, and only the first a twin on an instance
+		// of its own.
+		twinOf := func(server, combination, row int) string {
+			if m.controls == 0 || combination > 0 || row > 0 {
+				return ""
+			}
+			return id(server, 0, 100)
+		}
+		instanceTwin := func(combination, row int) string {
+			if m.controls == 0 || combination > 0 || row > 0 {
+				return ""
+			}
+			return id(0, 0, 200)
+		}
 		for s, server := range m.servers {
 			for v, vars := range combinations {
 				base := map[string]string{}
@@ -210,11 +224,8 @@ func (m matrix) plan() *results.Header {
 						Settings: settings, Vars: vars, Isolation: "session", Schedule: "slice", Status: "ok"})
 					return &h.Cells[len(h.Cells)-1]
 				}
-				cell(0, "", base).Baseline = true
-				twin := ""
-				if m.controls > 0 && v == 0 {
-					twin = id(s, v, 100)
-				}
+				cell(0, "", base).Baseline = v == 0
+				twin := twinOf(s, v, 0)
 				for row, l := range label {
 					if row == 0 {
 						continue
@@ -230,11 +241,13 @@ func (m matrix) plan() *results.Header {
 				}
 				for row := range label {
 					if s > 0 {
-						h.Comparisons = append(h.Comparisons, results.PlannedComparison{Cell: id(s, v, row), Against: id(0, v, row), Axis: "server", ReplicateUnit: unit})
+						h.Comparisons = append(h.Comparisons, results.PlannedComparison{Cell: id(s, v, row), Against: id(0, v, row), Twin: instanceTwin(v, row), Axis: "server", ReplicateUnit: unit})
 					}
 				}
-				if v > 0 {
-					h.Comparisons = append(h.Comparisons, results.PlannedComparison{Cell: id(s, v, 0), Against: id(s, 0, 0), Axis: "n", ReplicateUnit: "generation"})
+				for row := range label {
+					if v > 0 {
+						h.Comparisons = append(h.Comparisons, results.PlannedComparison{Cell: id(s, v, row), Against: id(s, 0, row), Twin: twinOf(s, 0, row), Axis: "n", ReplicateUnit: "generation"})
+					}
 				}
 				for k := range m.controls {
 					if v > 0 {
@@ -249,6 +262,15 @@ func (m matrix) plan() *results.Header {
 					}
 					cell(100+k, name, base).ControlOf = id(s, v, 0)
 				}
+			}
+		}
+		if m.controls > 0 && len(m.servers) > 1 {
+			twin := h.Cells[slices.IndexFunc(h.Cells, func(c results.Cell) bool { return c.ID == id(0, 0, 0) })]
+			twin.ID, twin.Instance, twin.Label, twin.Baseline, twin.ControlOf = id(0, 0, 200), "control", "control instance", false, twin.ID
+			h.Cells = append(h.Cells, twin)
+			h.Controls = append(h.Controls, results.PlannedControl{Panel: panel.ID, Cell: twin.ID, Against: twin.ControlOf, ReplicateUnit: "run"})
+			if p == 0 {
+				h.Instances = append(h.Instances, results.Instance{ID: "control", Server: m.servers[0].Label, Control: true})
 			}
 		}
 		h.Panels = append(h.Panels, panel)
@@ -275,7 +297,6 @@ func (m matrix) generation(rng *rand.Rand, h *results.Header, p *results.Panel, 
 		}
 		g := results.Generation{Type: "generation", Panel: p.ID, Cell: c.ID, Run: run, Generation: generation, Started: started.Add(time.Duration(run) * time.Second),
 			ConnectNs: 2_000_000, WarmupNs: 3_000_000, WarmupTx: 100}
-		histogram := results.NewHistogram()
 		luck := math.Exp(0.003*rng.NormFloat64() + start[c.Instance])
 		cost := m.cost(c)
 		var n, t int64
@@ -307,22 +328,38 @@ func (m matrix) generation(rng *rand.Rand, h *results.Header, p *results.Panel, 
 			}
 			s.BeginNs = append(s.BeginNs, begin)
 			s.CommitNs = append(s.CommitNs, begin)
-			for _, q := range []float64{0.9, 0.95, 1, 1.05, 1.1} {
-				if err := histogram.RecordValues(int64(per*q), max(count/5, 1)); err != nil {
-					panic(err)
-				}
-			}
 			n, t = n+count, t+took
 		}
-		g.Histogram, g.MeanNs = results.EncodeHistogram(histogram), float64(t)/float64(n)
-		g.P50Ns, g.P95Ns, g.P99Ns = histogram.ValueAtQuantile(50), histogram.ValueAtQuantile(95), histogram.ValueAtQuantile(99)
-		g.P999Ns, g.MaxNs = histogram.ValueAtQuantile(99.9), histogram.Max()
+		g.MeanNs = float64(t) / float64(n)
+		latencies(&g)
 		if m.edit == nil || m.edit(c, &g) {
 			out = append(out, g)
 		}
 	}
 	return out
 }
+
+// latencies gives a generation a histogram around its mean. Encoding is slow,
+// so those of nearly equal means are one.
+func latencies(g *results.Generation) {
+	level := math.Round(math.Log(g.MeanNs) * 500)
+	like, ok := encoded[level]
+	if !ok {
+		h := results.NewHistogram()
+		rng := rand.New(rand.NewPCG(1, 1))
+		for range 1400 {
+			if err := h.RecordValue(int64(math.Exp(level/500 + 0.12*rng.NormFloat64()))); err != nil {
+				panic(err)
+			}
+		}
+		like = results.Generation{Histogram: results.EncodeHistogram(h), P50Ns: h.ValueAtQuantile(50), P95Ns: h.ValueAtQuantile(95), P99Ns: h.ValueAtQuantile(99),
+			P999Ns: h.ValueAtQuantile(99.9), MaxNs: h.Max()}
+		encoded[level] = like
+	}
+	g.Histogram, g.P50Ns, g.P95Ns, g.P99Ns, g.P999Ns, g.MaxNs = like.Histogram, like.P50Ns, like.P95Ns, like.P99Ns, like.P999Ns, like.MaxNs
+}
+
+var encoded = map[float64]results.Generation{}
 
 // silence makes a generation in which nothing succeeded.
 func silence(g *results.Generation, failures map[string]int64) {

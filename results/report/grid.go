@@ -9,6 +9,9 @@ import (
 // width is what a mail may hold: 78 columns, as quoting adds some.
 const width = 78
 
+// ordinary is how long a label may be to have its figures beside it.
+const ordinary = 44
+
 // grid is a table of the text form: sections of rows below one line of heads,
 // all of one geometry. Everything in it is plain ASCII already.
 //
@@ -54,7 +57,11 @@ func (g *grid) write(b *strings.Builder) {
 		}
 		for _, r := range s.rows {
 			if r.span != "" || slices.ContainsFunc(r.cells, func(s string) bool { return s != "" }) {
-				label = max(label, r.indent+len(r.label)) // a bare heading may run on
+				// A bare heading may run on, and a label beyond the ordinary has
+				// lines of its own.
+				if n := r.indent + len(r.label); n <= ordinary {
+					label = max(label, n)
+				}
 			}
 			for j, text := range r.cells {
 				widths[j] = max(widths[j], len(text))
@@ -69,8 +76,8 @@ func (g *grid) write(b *strings.Builder) {
 		g.writeColumns(b, 0, g.columns, widths, label)
 		return
 	}
-	// As many columns as fit beside a label of ordinary length; then the next.
-	beside := min(label, 34)
+	// As many columns as fit beside the labels; then the next.
+	beside := label
 	for from := 0; from < g.columns; {
 		to, used := from, beside
 		for to < g.columns && (to == from || used+2+widths[to] <= width) {

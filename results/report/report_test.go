@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"flag"
 	"maps"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,6 +56,14 @@ func cases() map[string]matrix {
 	m.vars = map[string][]string{"n": {"1000", "2000", "3000"}}
 	m.cost = func(c *results.Cell) float64 { return map[string]float64{"1000": 3, "2000": 5, "3000": 7}[c.Vars["n"]] }
 	all["variable"] = m
+
+	m = short()
+	m.title, m.settings, m.modes = "a setting over a variable", []setting{{"jit", "off", "on"}}, []string{"per-statement"}
+	m.workload, m.script, m.vars = "test.sql", "SELECT 1;\nSELECT :n;", map[string][]string{"n": {"1", "2"}}
+	m.cost = func(c *results.Cell) float64 {
+		return costs(map[string]float64{"jit=on": 0.05})(c) * map[string]float64{"1": 1, "2": 2}[c.Vars["n"]]
+	}
+	all["variable-setting"] = m
 
 	m = short()
 	m.settings, m.modes = []setting{{"track_io_timing", "off", "on"}, {"track_activities", "off", "on"}}, []string{"per-statement"}
@@ -118,7 +128,7 @@ func cases() map[string]matrix {
 	m.settings = m.settings[:1]
 	m.edit = func(c *results.Cell, g *results.Generation) bool {
 		if c.Label == "track_activities=on" {
-			g.Slices.T[7] += 1_500_000
+			g.Slices.T[len(g.Slices.T)/2] += 1_500_000
 		}
 		return true
 	}
@@ -195,6 +205,370 @@ func checkText(t testing.TB, text string) {
 			}
 		}
 	}
+}
+
+// build makes the report of a made-up record.
+func build(t testing.TB, m matrix) *report.Report {
+	t.Helper()
+	r, err := report.Build(m.record(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// shortDefault is the default matrix, one mode, 20 generations of 12 rounds.
+func shortDefault() matrix {
+	m := theDefault()
+	m.modes, m.generations, m.rounds = []string{"per-statement"}, 4, 12
+	return m
+}
+
+// TestSchema holds that every key of schema 1 is there, and where.
+func TestSchema(t *testing.T) {
+	m := shortDefault()
+	m.edit = func(c *results.Cell, g *results.Generation) bool {
+		g.Failures = map[string]int64{"40001": 1}
+		if c.Label == "all" {
+			g.Slices.T[3] += 2_000_000
+		}
+		return true
+	}
+	var b bytes.Buffer
+	if err := build(t, m).JSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	var object map[string]any
+	if err := json.Unmarshal(b.Bytes(), &object); err != nil {
+		t.Fatal(err)
+	}
+	check := func(where string, v any, keys string) {
+		t.Helper()
+		got, ok := v.(map[string]any)
+		if !ok {
+			t.Errorf("%s is %v", where, v)
+			return
+		}
+		for _, key := range strings.Fields(keys) {
+			if _, ok := got[key]; !ok {
+				t.Errorf("%s lacks %s", where, key)
+			}
+		}
+	}
+	list := func(key string, i int) map[string]any { return object[key].([]any)[i].(map[string]any) }
+	check("the object", object, "schema pgtare title seed environment trusted margin warnings controls panels cells comparisons")
+	check("a warning", list("warnings", 0), "code cells text remedy")
+	check("a control", list("controls", 0), "panel cell against pct lo hi t p replicates ok")
+	check("a panel", list("panels", 0), "id head slice_ns rounds heterogeneity anchor anchors")
+	check("an anchor", list("panels", 0)["anchor"], "tps seconds")
+	check("a cell", list("cells", 1), "id panel axes settings isolation schedule baseline control status reason runs unit median min max tps transactions failures latency_us head_ns begin_ns commit_ns server_cpu_ns client_cpu_ns")
+	check("axes", list("cells", 1)["axes"], "server mode workload setting")
+	check("a latency", list("cells", 1)["latency_us"], "mean stddev p50 p95 p99 p99.9 max")
+	all := list("comparisons", 3)
+	check("a comparison", all, "cell against axis pct lo hi ns ns_lo ns_hi typical total bursts cpu p p_adjusted replicates replicate_unit would_see time_factor verdict")
+	check("typical", all["typical"], "pct lo hi")
+	check("total", all["total"], "pct lo hi")
+	check("bursts", all["bursts"], "pct p")
+	check("cpu", all["cpu"], "pct lo hi ns ns_lo ns_hi")
+	if l := list("cells", 1)["latency_us"].(map[string]any); l["p99.9"] != nil || l["max"] != nil {
+		t.Error("p99.9 and max are given under slices")
+	}
+	if object["schema"] != 1.0 || object["trusted"] != true || list("panels", 0)["heterogeneity"] != nil {
+		t.Errorf("schema %v, trusted %v", object["schema"], object["trusted"])
+	}
+	if all["pct"] != all["total"].(map[string]any)["pct"] {
+		t.Error("total decides where there are bursts")
+	}
+	if other := list("comparisons", 0); other["pct"] != other["typical"].(map[string]any)["pct"] || other["bursts"] != nil {
+		t.Error("typical decides where there are none")
+	}
+}
+
+// TestKnownCosts: what was put in comes out, in per cent, ns and CPU.
+func TestKnownCosts(t *testing.T) {
+	m := theDefault()
+	m.generations, m.rounds = 12, 12
+	r := build(t, m)
+	want := map[string]float64{"track_activities=on": 1.1, "log_min_duration_statement=100": 0.3, "statement_timeout=100": 4.2, "all": 5.5}
+	for _, x := range r.Comparisons {
+		i := slices.IndexFunc(r.Cells, func(c report.Cell) bool { return c.ID == x.Cell })
+		setting, mode := r.Cells[i].Axes["setting"], r.Cells[i].Axes["mode"]
+		base := map[string]float64{"per-statement": 30_000, "single-transaction": 25_000}[mode]
+		// A twentieth of honest intervals miss; twice the half-width hardly any.
+		near := func(what string, got, lo, hi *float64, want float64) {
+			if got == nil || lo == nil || hi == nil || math.Abs(*got-want) > *hi-*lo {
+				t.Errorf("%s, %s: %s is %v [%v, %v], want %v", setting, mode, what, got, lo, hi, want)
+			}
+		}
+		near("pct", x.Pct, x.Lo, x.Hi, want[setting])
+		near("ns", x.Ns, x.NsLo, x.NsHi, want[setting]/100*base)
+		near("cpu ns", &x.CPU.Ns, x.CPU.NsLo, x.CPU.NsHi, want[setting]/100*base)
+		if x.Replicates != 60 || x.ReplicateUnit != "generation" {
+			t.Errorf("%s: %d replicates by %s", setting, x.Replicates, x.ReplicateUnit)
+		}
+	}
+}
+
+// TestDoubts provokes each warning, and none without it.
+func TestDoubts(t *testing.T) {
+	codes := func(m matrix) map[string]report.Warning {
+		t.Helper()
+		out := map[string]report.Warning{}
+		for _, w := range build(t, m).Warnings {
+			if w.Text == "" || w.Remedy == "" {
+				t.Errorf("%s: a warning without text or remedy", w.Code)
+			}
+			out[w.Code] = w
+		}
+		return out
+	}
+	check := func(name string, change func(m *matrix), want ...string) {
+		t.Helper()
+		m := shortDefault()
+		change(&m)
+		got := slices.Sorted(maps.Keys(codes(m)))
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	edit := func(change func(c *results.Cell, g *results.Generation)) func(m *matrix) {
+		return func(m *matrix) {
+			m.edit = func(c *results.Cell, g *results.Generation) bool { change(c, g); return true }
+		}
+	}
+	check("nothing wrong", func(*matrix) {})
+	check("cut", func(m *matrix) { m.end = nil }, "record-cut")
+	check("interrupted", func(m *matrix) { m.end = &results.End{Status: "interrupted", Reason: "SIGINT"} }, "interrupted")
+	check("failed", func(m *matrix) { m.end = &results.End{Status: "failed"} }, "failed")
+	check("few generations", func(m *matrix) { m.runs, m.generations = 2, 7 }, "few-replicates")
+	check("enough generations", func(m *matrix) { m.runs, m.generations = 3, 5 })
+	check("no control", func(m *matrix) { m.controls = 0 }, "no-control")
+	check("a control that differs", func(m *matrix) { m.cost = costs(map[string]float64{"control": 0.03}) }, "control-failed")
+	check("a few failures", edit(func(c *results.Cell, g *results.Generation) { g.Failures = map[string]int64{"40001": 10} }))
+	check("more failures", edit(func(c *results.Cell, g *results.Generation) { g.Failures = map[string]int64{"40001": 20} }), "failures")
+	check("nothing but failures", edit(func(c *results.Cell, g *results.Generation) {
+		if c.Label == "all" {
+			silence(g, map[string]int64{"57014": 800})
+		}
+	}), "cell-failed", "failures")
+	check("a lost generation", edit(func(c *results.Cell, g *results.Generation) {
+		if g.Run == 2 && g.Generation == 2 {
+			g.Lost = "the server went away"
+		}
+	}), "generations-lost")
+	check("latency apart", edit(func(c *results.Cell, g *results.Generation) {
+		if c.Label == "all" {
+			g.MeanNs *= 1.2
+		}
+	}), "latency-mismatch")
+	check("latency near", edit(func(c *results.Cell, g *results.Generation) { g.MeanNs *= 1.08 }))
+	check("bursts", edit(func(c *results.Cell, g *results.Generation) {
+		if c.Label == "all" {
+			g.Slices.T[3] += 2_000_000
+		}
+	}), "bursts")
+	check("an outlier", edit(func(c *results.Cell, g *results.Generation) {
+		if c.Label == "all" && g.Run == 3 && g.Generation == 1 {
+			for i := range g.Slices.T {
+				g.Slices.T[i] *= 2
+			}
+			g.MeanNs *= 2
+		}
+	}), "outlier")
+	server := func(change func(s *results.Server)) func(m *matrix) {
+		return func(m *matrix) {
+			s := other("15.18", "15.18")
+			change(&s)
+			m.servers = []results.Server{s}
+		}
+	}
+	check("-O2", server(func(s *results.Server) { s.Build["CFLAGS"] = "-O0 -O2" }))
+	check("-Os", server(func(s *results.Server) { s.Build["CFLAGS"] = "-Os" }), "slow-build")
+	check("no -O", server(func(s *results.Server) { s.Build["CFLAGS"] = "-g" }), "slow-build")
+	check("flags unknown", server(func(s *results.Server) { delete(s.Build, "CFLAGS") }))
+	check("assertions", server(func(s *results.Server) { s.Assertions = true }), "slow-build")
+	two := func(change func(s *results.Server)) func(m *matrix) {
+		return func(m *matrix) {
+			s := other("18.1", "18.1")
+			change(&s)
+			m.servers, m.runs, m.generations = []results.Server{debian15, s}, 10, 2
+		}
+	}
+	check("two builds alike", two(func(*results.Server) {}))
+	check("two compilers", two(func(s *results.Server) { s.Compiler = "gcc 7.5.0" }), "builds-differ")
+	check("few runs", func(m *matrix) {
+		m.servers, m.runs, m.generations = []results.Server{debian15, other("18.1", "18.1")}, 9, 2
+	}, "few-replicates")
+	check("of the record", func(m *matrix) {
+		m.change = func(h *results.Header) {
+			h.Warnings = []results.Warning{{Code: "isolation-assumed", Cells: []string{h.Cells[1].ID}, Text: "not in the table", Remedy: "say @instance"}}
+		}
+	}, "isolation-assumed")
+
+	m := shortDefault()
+	m.edit = func(c *results.Cell, g *results.Generation) bool {
+		if c.Label == "all" {
+			g.MeanNs *= 1.2
+		}
+		return true
+	}
+	if w := codes(m)["latency-mismatch"]; len(w.Cells) != 1 || w.Cells[0] != "p1-s1-v1-4" || !strings.Contains(w.Text, "17 %") {
+		t.Errorf("%+v", w)
+	}
+}
+
+// TestStatus: what became of each cell.
+func TestStatus(t *testing.T) {
+	m := shortDefault()
+	m.change = func(h *results.Header) {
+		h.Cells[1].Status, h.Cells[1].Reason = "n/a", "unknown"
+	}
+	m.edit = func(c *results.Cell, g *results.Generation) bool {
+		switch c.Label {
+		case "log_min_duration_statement=100":
+			g.Lost = "the server went away"
+		case "statement_timeout=100":
+			return g.Run < 5
+		case "all":
+			return g.Run < 5 || g.Generation < 4
+		}
+		return true
+	}
+	r := build(t, m)
+	want := map[string]string{"baseline": "ok", "track_activities=on": "n/a unknown", "log_min_duration_statement=100": "failed no generation came to its end: the server went away",
+		"statement_timeout=100": "partial 4 of 5 runs were measured", "all": "partial 5 of 5 runs were measured, not all with all their generations", "control": "ok"}
+	for _, c := range r.Cells {
+		got := c.Status
+		if c.Reason != nil {
+			got += " " + *c.Reason
+		}
+		if got != want[c.Axes["setting"]] {
+			t.Errorf("%s: %s, want %s", c.Axes["setting"], got, want[c.Axes["setting"]])
+		}
+	}
+	if len(r.Comparisons) != 3 {
+		t.Fatalf("%d comparisons, want those of the cells that aren't n/a", len(r.Comparisons))
+	}
+	if x := r.Comparisons[0]; x.Verdict != "unclear" || x.Reason == nil || x.Pct != nil {
+		t.Errorf("the failed cell: %+v", x)
+	}
+	if x := r.Comparisons[1]; x.Pct == nil || x.Replicates != 16 {
+		t.Errorf("the partial cell: %+v", x)
+	}
+}
+
+// TestNothingPlanned is the one record without a report.
+func TestNothingPlanned(t *testing.T) {
+	if _, err := report.Build(&results.Record{}); err == nil {
+		t.Error("no error")
+	}
+}
+
+// TestPlanOnly: a record of which only the header was written has a report.
+func TestPlanOnly(t *testing.T) {
+	m := shortDefault()
+	m.edit = func(*results.Cell, *results.Generation) bool { return false }
+	m.end = nil
+	var text, object bytes.Buffer
+	r := build(t, m)
+	if err := r.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.JSON(&object); err != nil {
+		t.Fatal(err)
+	}
+	checkText(t, text.String())
+	if !strings.Contains(text.String(), "0 of 5 runs") || !strings.Contains(text.String(), "record-cut") {
+		t.Error(text.String())
+	}
+}
+
+// TestExtremes puts the ends of what a record may hold into its columns: no
+// report may panic, overflow its lines or hold a number that is none.
+func TestExtremes(t *testing.T) {
+	values := []int64{0, 1, 1e15}
+	m := shortDefault()
+	m.runs, m.generations, m.rounds = 3, 2, 12
+	m.transactions = 1e15
+	rng := rand.New(rand.NewPCG(7, 7))
+	for range 25 {
+		rate := rng.Float64()
+		spoil := func(column []int64, negative bool) {
+			for i := range column {
+				if rng.Float64() < rate {
+					column[i] = values[rng.IntN(len(values))]
+					if negative && rng.IntN(4) == 0 {
+						column[i] = -1
+					}
+				}
+			}
+		}
+		m.edit = func(c *results.Cell, g *results.Generation) bool {
+			s := &g.Slices
+			spoil(s.N, false)
+			spoil(s.T, false)
+			spoil(s.All, false)
+			for _, column := range [][]int64{s.HeadNs, s.ServerCPU, s.ClientCPU, s.BeginNs, s.CommitNs} {
+				spoil(column, true)
+			}
+			if rng.IntN(5) == 0 {
+				g.MeanNs = 1e15
+			}
+			if rng.IntN(5) == 0 {
+				g.Failures = map[string]int64{"": 1e15, strings.Repeat("x", 100): 1e15}
+			}
+			return rng.IntN(10) > 0
+		}
+		formats(t, m.record(t))
+	}
+}
+
+// formats makes everything of a record and checks it.
+func formats(t testing.TB, rec *results.Record) {
+	t.Helper()
+	r, err := report.Build(rec)
+	if err != nil {
+		return
+	}
+	var text, object bytes.Buffer
+	if err := r.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.JSON(&object); err != nil {
+		t.Fatal(err)
+	}
+	checkText(t, text.String())
+	checkJSON(t, object.Bytes())
+	for _, word := range []string{"NaN", "Inf"} {
+		if strings.Contains(text.String(), word) {
+			t.Errorf("a %s in the text:\n%s", word, text.String())
+		}
+	}
+}
+
+// FuzzReport changes the bytes of small records.
+func FuzzReport(f *testing.F) {
+	all := cases()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		m := all[name]
+		m.runs, m.generations, m.rounds = 3, 1, 2
+		if len(m.servers) > 2 {
+			m.servers = m.servers[2:4]
+		}
+		rec := m.record(f)
+		for i := range rec.Generations {
+			rec.Generations[i].Histogram = ""
+		}
+		f.Add([]byte(lines(f, rec)))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		rec, err := results.Read(bytes.NewReader(data))
+		if err != nil || bytes.Contains(data, []byte("NaN")) || bytes.Contains(data, []byte("Inf")) {
+			return
+		}
+		formats(t, rec)
+	})
 }
 
 // checkJSON holds that the JSON form is one object that reads back.

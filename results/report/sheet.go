@@ -69,21 +69,29 @@ func (s *sheet) empty() bool {
 	return true
 }
 
-// write prints the sheet under its title.
+// write prints the sheet under its title, without the columns that hold
+// nothing.
 func (s *sheet) write(b *strings.Builder, title string) {
-	g := &grid{columns: len(s.columns), left: map[int]bool{}, together: s.together}
-	heads := make([]string, len(s.columns))
-	printed := make([][]string, len(s.columns))
+	g := &grid{left: map[int]bool{}, together: s.together}
+	var heads []string
+	var printed [][]string
+	place := make([]int, len(s.columns)) // where a column of the sheet begins in the grid
 	for j, c := range s.columns {
-		heads[j], g.left[j] = c.heads, c.left
-		printed[j] = c.print(s.rows, j)
+		place[j] = g.columns
+		texts, used := c.print(s.rows, j)
+		if !used {
+			continue
+		}
+		heads, printed = append(heads, c.heads), append(printed, texts)
+		g.left[g.columns] = c.left
+		g.columns++
 	}
 	for i, r := range s.rows {
 		if len(g.sections) == 0 || r.begins {
 			g.sections = append(g.sections, section{heads: heads})
 		}
-		out := row{indent: r.indent, label: r.label, span: r.span, spanAt: r.spanAt}
-		for j := range r.values {
+		out := row{indent: r.indent, label: r.label, span: r.span, spanAt: place[r.spanAt]}
+		for j := range printed {
 			out.cells = append(out.cells, printed[j][i])
 		}
 		last := &g.sections[len(g.sections)-1]
@@ -96,10 +104,13 @@ func (s *sheet) write(b *strings.Builder, title string) {
 	b.WriteString("\n")
 }
 
-// print prints column j of the rows.
-func (c column) print(rows []sheetRow, j int) []string {
-	levelsOf, estimates, texts := make([]*float64, len(rows)), make([]*estimate, len(rows)), make([]string, len(rows))
+// print prints column j of the rows; used tells whether there is anything in
+// it.
+func (c column) print(rows []sheetRow, j int) (texts []string, used bool) {
+	levelsOf, estimates := make([]*float64, len(rows)), make([]*estimate, len(rows))
+	texts = make([]string, len(rows))
 	for i, r := range rows {
+		used = used || r.span != "" && r.spanAt == j
 		if j < len(r.values) {
 			levelsOf[i], estimates[i], texts[i] = r.values[j].level, r.values[j].estimate, r.values[j].text
 		}
@@ -112,6 +123,7 @@ func (c column) print(rows []sheetRow, j int) []string {
 		if levelsOf[i] != nil || estimates[i] != nil {
 			texts[i] = numbers[i]
 		}
+		used = used || texts[i] != ""
 	}
-	return texts
+	return texts, used
 }

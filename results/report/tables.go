@@ -33,11 +33,9 @@ func (t *text) lines(panel string) []line {
 		if byGroup[group] == nil {
 			groups = append(groups, group)
 		}
-		label := ascii(c.plan.Label)
-		if c.Baseline {
-			label = ""
-		} else if label == "" && c.Control {
-			label = "control"
+		label := ""
+		if !heads(c) {
+			label = ascii(cmp.Or(c.plan.Label, "control"))
 		}
 		rows := byGroup[group]
 		at := slices.IndexFunc(rows, func(l line) bool { return l.label == label && l.cells[c.plan.Server] == nil })
@@ -173,22 +171,21 @@ func (t *text) beside(c *Cell) weighed {
 	return weighed{}
 }
 
-// above tells whether the row of base heads that of c: it is the baseline with
-// c's variables or, where c is that one itself, the first of the panel.
+// above tells whether the row of base heads that of c: it is the one without
+// settings of its own among those with c's variables or, where c is that one
+// itself, the panel's baseline.
 func (t *text) above(base, c *Cell) bool {
-	if !base.Baseline || base.plan.Server != c.plan.Server {
+	if base.plan.Server != c.plan.Server || !heads(base) {
 		return false
 	}
-	if maps.Equal(base.plan.Vars, c.plan.Vars) {
-		return true
-	}
-	own := slices.ContainsFunc(t.Cells, func(x Cell) bool {
-		return x.Baseline && x.Panel == c.Panel && x.plan.Server == c.plan.Server && maps.Equal(x.plan.Vars, c.plan.Vars)
-	})
-	return (c.Baseline || !own) && t.first(base)
+	return maps.Equal(base.plan.Vars, c.plan.Vars) || heads(c) && t.first(base)
 }
 
-// first tells whether c is the first baseline of its panel on its server.
+// heads tells whether a cell's row is that of its variables' values or, where
+// there are none, that of the panel.
+func heads(c *Cell) bool { return c.Baseline || c.plan.Label == "" && !c.Control }
+
+// first tells whether c is the baseline of its panel on its server.
 func (t *text) first(c *Cell) bool {
 	at := slices.IndexFunc(t.Cells, func(x Cell) bool {
 		return x.Baseline && x.Panel == c.Panel && x.plan.Server == c.plan.Server

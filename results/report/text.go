@@ -257,11 +257,14 @@ func (t *text) notes() {
 		}
 	}
 	if len(t.Comparisons) > 0 {
-		first := "the first row of its section"
-		if slices.ContainsFunc(t.Plan.Cells, func(c results.Cell) bool { return varsLine(t.Plan, c.Vars) != "" }) {
-			first = "the row that it is indented below, or the first of its section"
+		base := "the first row of its section"
+		switch {
+		case t.several():
+			base = "that of its server, or what the heading says"
+		case slices.ContainsFunc(t.Plan.Cells, func(c results.Cell) bool { return varsLine(t.Plan, c.Vars) != "" }):
+			base = "the row that it is indented below, or the first of its section"
 		}
-		note("overhead: ", "of time per transaction against the baseline, %s, with half its 95 %% interval; plus is slower. Paired within rounds, so it is not the ratio of two printed figures.", first)
+		note("overhead: ", "of time per transaction against the baseline (%s), with half its 95 %% interval; plus is slower. Paired within rounds, so it is not the ratio of two printed figures.", base)
 	}
 	switch {
 	case judged > 1:
