@@ -92,8 +92,8 @@ func (s *session) close() {
 }
 
 // open connects all cells of a panel, in random order.
-func (r *runner) open(ctx context.Context, p *panel, generation int) (s *session, err error) {
-	s = &session{loads: make([]load, len(p.cells))}
+func (r *runner) open(ctx context.Context, p *panel, generation int) (_ *session, err error) {
+	s := &session{loads: make([]load, len(p.cells))}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -183,8 +183,26 @@ func (r *runner) generation(ctx context.Context, p *panel, run, number int) erro
 		return err
 	}
 	if lostErr != nil {
-		return r.lost(lostErr)
+		return r.tolerate(lostErr, p, run, number)
 	}
+	r.lostInARow = 0
+	return nil
+}
+
+// mayLose is how many generations in a row may be lost before a run ends.
+const mayLose = 2
+
+// tolerate lets a run go on after a generation in which an administrator
+// ended a session: the generation isn't used.
+func (r *runner) tolerate(lost error, p *panel, run, number int) error {
+	err := r.lost(lost)
+	var l *workload.LostError
+	if !errors.As(err, &l) || l.SQLState != "57P01" || r.lostInARow >= mayLose {
+		return err
+	}
+	r.lostInARow++
+	r.warn("generation-lost", fmt.Sprintf("generation %d of run %d of panel %s is not used: %v", number, run, p.ID, lost),
+		"find out who ends sessions on this server")
 	return nil
 }
 

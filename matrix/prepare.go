@@ -320,6 +320,10 @@ func (r *runner) lost(err error) error {
 	if errors.As(err, &usage) {
 		return err
 	}
+	var session *workload.LostError
+	if errors.As(err, &session) && session.SQLState == "57P05" {
+		return usagef("idle_session_timeout ended a session that waited for its next slice: the limit must be at least ten times that wait, so use a longer one (%v)", err)
+	}
 	for _, inst := range r.instances {
 		if inst.target == nil {
 			continue

@@ -249,12 +249,22 @@ func (r *runner) tryCell(ctx context.Context, p *panel, cell int) error {
 			}
 			var pg *pgconn.PgError
 			if errors.As(err, &pg) {
-				return r.lost(fmt.Errorf("%s:%d: %s refuses the statement: %s: %s (SQLSTATE %s)%s", s.Name, command.Line, c.Server, pg.Severity, pg.Message, pg.Code, pgHint(pg)))
+				return r.lost(fmt.Errorf("%s:%d: %s refuses the statement: %s: %s (SQLSTATE %s)%s%s", s.Name, command.Line, c.Server, pg.Severity, pg.Message, pg.Code, pgHint(pg), undefined(s, c.Vars)))
 			}
 			return r.lost(fmt.Errorf("%s:%d: send the statement to %s: %w", s.Name, command.Line, c.Server, err))
 		}
 	}
 	return nil
+}
+
+// undefined names the first variable that nothing defines: in the simple
+// protocol its reference is sent as it is, as pgbench does.
+func undefined(s *script.Script, vars map[string]string) string {
+	list := script.Undefined(s, vars)
+	if len(list) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; nothing defines :%s (--var %s=VALUES or -D %s=VALUE)", list[0].Name, list[0].Name, list[0].Name)
 }
 
 func pgHint(e *pgconn.PgError) string {

@@ -82,6 +82,7 @@ type runner struct {
 	panels     []panel
 	histograms []*hdrhistogram.Histogram // of a generation's cells, used again and again
 	warnings   []results.Warning
+	lostInARow int           // generations
 	longest    time.Duration // the longest transaction seen, for the grace
 }
 

@@ -27,9 +27,9 @@ throwaway_start() {
 	[ "$(id -u)" != 0 ] || chown postgres: "$throwaway_dir"
 	(
 		cd "$throwaway_dir"
-		throwaway_as "$bin/initdb" -D data -U postgres -A trust --no-sync >log 2>&1
-		throwaway_as "$bin/pg_ctl" -D data -w -l log -o "-c listen_addresses= -c unix_socket_directories=$throwaway_dir" start >>log 2>&1
-	) || { cat "$throwaway_dir/log" >&2; return 1; }
+		throwaway_as "$bin/initdb" -D data -U postgres -A trust --no-sync >setup.log 2>&1
+		throwaway_as "$bin/pg_ctl" -D data -w -l server.log -o "-c listen_addresses= -c unix_socket_directories=$throwaway_dir" start >>setup.log 2>&1
+	) || { cat "$throwaway_dir"/*.log >&2; return 1; }
 	throwaway_bin=$bin
 	export PGHOST=$throwaway_dir PGUSER=postgres PGDATABASE=postgres
 	trap throwaway_stop EXIT
