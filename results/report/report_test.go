@@ -114,13 +114,13 @@ func cases() map[string]matrix {
 	all["cut"] = m
 
 	m = short()
-	m.title, m.transactions, m.modes = "the mail of 2006", 100000, []string{"per-statement", "single-transaction"}
+	m.title, m.transactions, m.modes = "the mail of 2006", 100000, []string{"per-statement"}
 	m.servers = nil
 	for _, label := range []string{"8.1 old box", "HEAD", "a-label-that-goes-on-and-on-for-ever-and-then-some-more-to-63", "größer", "18"} {
 		m.servers = append(m.servers, other(label, "18.1"))
 	}
-	m.settings = append(m.settings, setting{"an_extension." + strings.Repeat("long_", 9) + "name", "off", "on"})
-	m.runs, m.generations = 10, 2
+	m.settings = append(m.settings[1:2], setting{"an_extension." + strings.Repeat("long_", 9) + "name", "off", "on"})
+	m.runs, m.generations, m.rounds = 10, 2, 12
 	all["many-servers"] = m
 
 	m = short()
@@ -342,11 +342,11 @@ func TestDoubts(t *testing.T) {
 	check("interrupted", func(m *matrix) { m.end = &results.End{Status: "interrupted", Reason: "SIGINT"} }, "interrupted")
 	check("failed", func(m *matrix) { m.end = &results.End{Status: "failed"} }, "failed")
 	check("few generations", func(m *matrix) { m.runs, m.generations = 2, 7 }, "few-replicates")
-	check("enough generations", func(m *matrix) { m.runs, m.generations = 3, 5 })
+	check("enough generations", func(m *matrix) { m.runs, m.generations = 5, 3 })
 	check("no control", func(m *matrix) { m.controls = 0 }, "no-control")
 	check("a control that differs", func(m *matrix) { m.cost = costs(map[string]float64{"control": 0.03}) }, "control-failed")
-	check("a few failures", edit(func(c *results.Cell, g *results.Generation) { g.Failures = map[string]int64{"40001": 10} }))
-	check("more failures", edit(func(c *results.Cell, g *results.Generation) { g.Failures = map[string]int64{"40001": 20} }), "failures")
+	check("a few failures", edit(func(c *results.Cell, g *results.Generation) { g.Failures = map[string]int64{"40001": 6} }))
+	check("more failures", edit(func(c *results.Cell, g *results.Generation) { g.Failures = map[string]int64{"40001": 12} }), "failures")
 	check("nothing but failures", edit(func(c *results.Cell, g *results.Generation) {
 		if c.Label == "all" {
 			silence(g, map[string]int64{"57014": 800})
