@@ -3,7 +3,6 @@ package workload
 import (
 	"fmt"
 	"io"
-	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -43,6 +42,7 @@ type client struct {
 	prepared []bool // by command: its prepared statement exists
 	began    int64  // of the transaction, or of BEGIN and COMMIT
 	failure  [5]byte
+	refused  int // BEGINs in a row
 
 	// Of the slice.
 	head   int // transactions until it is past its head
@@ -87,6 +87,9 @@ const (
 	windowIn
 	windowOver
 )
+
+// mayRefuse is how many BEGINs in a row may fail before the slice does.
+const mayRefuse = 10
 
 const (
 	eventsIn  = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLET
@@ -145,25 +148,15 @@ func (c *client) advance(t *thread) {
 			c.send(requestCommand, m)
 
 		case stateSend:
-			n, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(c.fd), uintptr(unsafe.Pointer(unsafe.SliceData(c.out))), uintptr(len(c.out)), t.flags, 0, 0)
+			n, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(c.fd), uintptr(unsafe.Pointer(unsafe.SliceData(c.out))), uintptr(len(c.out)), unix.MSG_NOSIGNAL, 0, 0)
 			switch {
 			case errno == 0:
 				if c.out = c.out[n:]; len(c.out) > 0 {
 					continue
 				}
 				c.state = stateAwait
-				if c.pollOut && !c.watchOut(t, false) {
-					return
-				}
-				if !t.blocking {
-					return
-				}
-			case errno == unix.EINTR:
-				runtime.Gosched()
-			case errno == unix.EAGAIN && t.blocking:
-				if t.tick(t.clock()); t.p.err != nil {
-					return
-				}
+				c.watchOut(t, false)
+				return
 			case errno == unix.EAGAIN:
 				c.watchOut(t, true)
 				return
@@ -173,24 +166,14 @@ func (c *client) advance(t *thread) {
 			}
 
 		case stateAwait:
-			n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(c.fd), uintptr(unsafe.Pointer(&t.receive[0])), uintptr(len(t.receive)), t.flags, 0, 0)
-			if errno != 0 {
-				switch {
-				case errno == unix.EINTR:
-					runtime.Gosched() // a signal: the runtime's, asking for this thread
-				case errno != unix.EAGAIN:
-					t.fail(c.lost(errno))
-					return
-				case !t.blocking:
-					return
-				default:
-					if t.tick(t.clock()); t.p.err != nil {
-						return
-					}
-				}
-				continue
-			}
-			if n == 0 {
+			n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(c.fd), uintptr(unsafe.Pointer(&t.receive[0])), uintptr(len(t.receive)), 0, 0, 0)
+			switch {
+			case errno == unix.EAGAIN:
+				return
+			case errno != 0:
+				t.fail(c.lost(errno))
+				return
+			case n == 0:
 				t.fail(c.lost(io.EOF))
 				return
 			}
@@ -214,7 +197,7 @@ func (c *client) advance(t *thread) {
 			case c.copyIn:
 				c.copyIn = false
 				c.out, c.state = g.copyFail, stateSend
-			case !t.blocking && int(n) < len(t.receive) && !c.hangup:
+			case int(n) < len(t.receive) && !c.hangup:
 				// A short read has emptied the socket; epoll will tell of more.
 				return
 			}
@@ -278,10 +261,16 @@ func (c *client) answered(t *thread) bool {
 		c.state = stateEnd
 
 	case requestBegin:
-		if c.sqlstate[0] != 0 {
-			t.fail(fmt.Errorf("client %d: BEGIN failed with SQLSTATE %s", c.index, c.sqlstate[:]))
-			return false
+		if c.sqlstate[0] != 0 { // a time-out on a machine that was held up
+			t.p.count(c.sqlstate)
+			if c.refused++; c.refused == mayRefuse {
+				t.fail(fmt.Errorf("client %d: BEGIN failed %d times in a row, at last with SQLSTATE %s", c.index, c.refused, c.sqlstate[:]))
+				return false
+			}
+			c.send(requestBegin, beginMessage)
+			return true
 		}
+		c.refused = 0
 		now := t.clock()
 		t.p.begin += now - c.began
 		c.began = now
@@ -365,19 +354,18 @@ func (c *client) end(t *thread, now int64) (again bool) {
 	return again
 }
 
-// watchOut makes the epoll watch for room to send, or stops that.
-func (c *client) watchOut(t *thread, on bool) bool {
-	if c.pollOut == on {
-		return true
-	}
+// watchOut makes the epoll watch for room to send, or stops that. It does not
+// watch always, because the server makes room whenever it reads a command.
+func (c *client) watchOut(t *thread, on bool) {
 	events := uint32(eventsIn)
 	if on {
 		events = eventsOut
 	}
+	if c.pollOut == on {
+		return
+	}
 	if err := unix.EpollCtl(t.p.epoll, unix.EPOLL_CTL_MOD, c.fd, &unix.EpollEvent{Events: events, Fd: int32(c.index / len(t.p.g.parts))}); err != nil {
 		t.fail(fmt.Errorf("watch client %d: %w", c.index, err))
-		return false
 	}
 	c.pollOut = on
-	return true
 }

@@ -109,10 +109,7 @@ type part struct {
 	clients []*client
 	// epoll watches these clients and no others, so that whatever happens on
 	// idle connections of other cells (a notice, a parameter's new value after
-	// a reload) costs this one nothing; -1: a single client, which is waited
-	// for in recv.
-	//
-	// Note: one epoll per thread for all cells is no cheaper to wait for.
+	// a reload) costs this one nothing.
 	epoll int
 
 	tally
@@ -210,16 +207,6 @@ func takeOver(ctx context.Context, conn *pgconn.PgConn, onConnect func(context.C
 	if dup != nil {
 		return nil, fmt.Errorf("take the socket over: %w", dup)
 	}
-	tick := unix.NsecToTimeval(tickEvery.Nanoseconds())
-	err = errors.Join(
-		unix.SetNonblock(fd, false), // a send or recv that must not wait says so itself
-		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tick),
-		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &tick),
-	)
-	if err != nil {
-		unix.Close(fd)
-		return nil, fmt.Errorf("take the socket over: %w", err)
-	}
 	hijacked, err := conn.Hijack()
 	if err != nil {
 		unix.Close(fd)
@@ -229,11 +216,8 @@ func takeOver(ctx context.Context, conn *pgconn.PgConn, onConnect func(context.C
 	return &client{fd: fd, pid: int(hijacked.PID), conn: conn}, nil
 }
 
-// watch makes the epoll of a part that has several clients.
+// watch makes the part's epoll.
 func (p *part) watch() error {
-	if len(p.clients) < 2 {
-		return nil
-	}
 	var err error
 	if p.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		p.epoll = -1
@@ -367,7 +351,7 @@ func (g *generation) Close() error {
 		}
 	}
 	for _, c := range g.clients {
-		_, _ = unix.SendmsgN(c.fd, terminateMessage, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		_, _ = unix.SendmsgN(c.fd, terminateMessage, nil, nil, unix.MSG_NOSIGNAL)
 	}
 	var buf [4096]byte
 	for _, c := range g.clients {
@@ -392,13 +376,19 @@ func (g *generation) Close() error {
 }
 
 // awaitEnd reads until the server has closed the connection, which a backend's
-// end does.
+// end does, or ctx is over.
 func (c *client) awaitEnd(ctx context.Context, buf []byte) {
-	for ctx.Err() == nil {
-		n, err := unix.Read(c.fd, buf) // waits for a tick at most
+	deadline, _ := ctx.Deadline()
+	for {
+		n, err := unix.Read(c.fd, buf)
 		if n == 0 && err == nil || err != nil && err != unix.EAGAIN && err != unix.EINTR {
 			return
 		}
+		left := time.Until(deadline)
+		if left <= 0 {
+			return
+		}
+		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLIN}}, int(left.Milliseconds())+1)
 	}
 }
 

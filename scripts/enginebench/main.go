@@ -4,8 +4,7 @@
 //
 //	enginebench [-c CLIENTS] [-j THREADS] [-M PROTOCOL] [-T SECONDS] [-f FILE] CONNINFO
 //
-// It prints one line per figure, name and value. CPU times are those of the
-// process from its start, connecting included, as for pgbench.
+// It prints one line per figure, name and value.
 package main
 
 import (
@@ -77,14 +76,9 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 		return err
 	}
 
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return fmt.Errorf("read the CPU time used: %w", err)
-	}
 	fmt.Fprintf(w, "tps %.1f\n", float64(r.N)*float64(*clients)/r.T.Seconds())
 	fmt.Fprintf(w, "transactions %d\n", r.All)
-	fmt.Fprintf(w, "user_us %d\n", usage.Utime.Nano()/1000)
-	fmt.Fprintf(w, "system_us %d\n", usage.Stime.Nano()/1000)
+	fmt.Fprintf(w, "thread_cpu_us %.3f\n", float64(r.ClientCPU.Nanoseconds())/1e3/float64(r.All))
 	fmt.Fprintf(w, "latency_mean_us %.1f\n", h.Mean()/1e3)
 	for _, q := range []float64{50, 95, 99, 99.9} {
 		fmt.Fprintf(w, "latency_p%g_us %.1f\n", q, float64(h.ValueAtPercentile(q))/1e3)
