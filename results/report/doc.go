@@ -32,7 +32,7 @@
 // The record brings its own warnings. These are found here: record-cut,
 // record-torn, interrupted, failed, untrusted, control-failed, no-control,
 // cell-failed, failures (above 1 %), generations-lost, latency-mismatch (mean
-// latency and clients / tps are 10 % apart), few-replicates, bursts, outlier,
+// latency and clients / tps are 10 % apart), no-interval, few-replicates, bursts, outlier,
 // builds-differ (compiler, optimization or options of servers that are
 // compared), slow-build (-O0, -Os, assertions).
 //

@@ -119,7 +119,7 @@ func (r *Report) doubts(rec *results.Record, j judgement) []Warning {
 // comparisonDoubts are those about single comparisons.
 func (r *Report) comparisonDoubts(j judgement) []Warning {
 	var out []Warning
-	var few, bursts []string
+	var few, bursts, bare []string
 	unit, fewest := "", math.MaxInt
 	for i := range r.Comparisons {
 		c, s := &r.Comparisons[i], j.comparisons[i]
@@ -132,9 +132,16 @@ func (r *Report) comparisonDoubts(j judgement) []Warning {
 				unit, fewest = c.ReplicateUnit, s.Replicates
 			}
 		}
+		if s.Replicates >= 3 && s.Decides == nil {
+			bare = append(bare, c.Cell)
+		}
 		if c.Bursts != nil {
 			bursts = append(bursts, c.Cell)
 		}
+	}
+	if bare != nil {
+		out = append(out, Warning{Code: "no-interval", Cells: unique(bare), Remedy: "longer slices (--slice), or a script with shorter transactions",
+			Text: "too little completed to give an interval"})
 	}
 	if few != nil {
 		remedy, advised := "measure longer: more --runs, or a greater -T", "15 generations"

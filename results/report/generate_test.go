@@ -50,7 +50,7 @@ var started = time.Date(2026, 7, 6, 15, 20, 0, 0, time.UTC)
 // theDefault is the matrix of `pgtare run` with nothing said.
 func theDefault() matrix {
 	return matrix{
-		title: "what 3 settings cost on SELECT 1", args: []string{"pgtare", "run"},
+		title: "what 3 settings cost on SELECT 1", args: []string{"run"},
 		servers: []results.Server{debian15}, modes: []string{"per-statement", "single-transaction"},
 		workload: "select1", script: "SELECT 1;", clients: 1,
 		settings: []setting{{"track_activities", "off", "on"}, {"log_min_duration_statement", "-1", "100"}, {"statement_timeout", "0", "100"}},

@@ -156,7 +156,7 @@ func (g *grid) writeRow(b *strings.Builder, r row, from, to int, widths []int, l
 		rest += strings.Repeat(" ", gap) + g.align(j, cell, widths)
 	}
 	if len(text) > label && (strings.TrimSpace(rest) != "" || len(text) > width) {
-		for _, line := range fold(text, width, r.indent+2) {
+		for _, line := range fold(text, width, r.indent+4) {
 			writeLine(b, line)
 		}
 		text = ""

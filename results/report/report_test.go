@@ -29,7 +29,7 @@ func cases() map[string]matrix {
 	}
 
 	m := short()
-	m.title, m.args = "13 against 18", []string{"pgtare", "run", "--server", "13", "--server", "18", "--set", "track_wal_io_timing=off,on", "--set", "statement_timeout=0,100"}
+	m.title, m.args = "13 against 18", []string{"run", "--server", "13", "--server", "18", "--set", "track_wal_io_timing=off,on", "--set", "statement_timeout=0,100"}
 	m.servers = []results.Server{other("13.22", "13.22"), other("18.1", "18.1")}
 	m.settings = []setting{{"track_wal_io_timing", "off", "on"}, {"statement_timeout", "0", "100"}}
 	m.runs, m.generations = 10, 4
@@ -363,6 +363,14 @@ func TestDoubts(t *testing.T) {
 		}
 	}), "latency-mismatch")
 	check("latency near", edit(func(c *results.Cell, g *results.Generation) { g.MeanNs *= 1.08 }))
+	check("hardly anything completed", edit(func(c *results.Cell, g *results.Generation) {
+		if c.Label == "all" {
+			for i := range g.Slices.N {
+				g.Slices.N[i], g.Slices.T[i] = 0, 0
+			}
+			g.Slices.N[0], g.Slices.T[0], g.MeanNs = 1, 0, 1
+		}
+	}), "no-interval")
 	check("bursts", edit(func(c *results.Cell, g *results.Generation) {
 		if c.Label == "all" {
 			g.Slices.T[3] += 2_000_000
@@ -521,6 +529,70 @@ func TestExtremes(t *testing.T) {
 			return rng.IntN(10) > 0
 		}
 		formats(t, m.record(t))
+	}
+}
+
+// TestOddNames puts odd texts and numbers all over the header.
+func TestOddNames(t *testing.T) {
+	odd := []any{"", " ", strings.Repeat("x", 500), strings.Repeat("long words ", 40), "größer\n\t\x1b[31m", "a,b=c'd", -1.0, 0.0, 1e15, 0.1, nil, true}
+	m := shortDefault()
+	m.servers, m.runs, m.generations, m.rounds = []results.Server{debian15, other("18.1", "18.1")}, 3, 1, 2
+	m.vars = map[string][]string{"n": {"1", "2"}}
+	text := lines(t, m.record(t))
+	header, rest, _ := strings.Cut(text, "\n")
+	rng := rand.New(rand.NewPCG(8, 8))
+	readable := 0
+	for range 150 {
+		var v any
+		if err := json.Unmarshal([]byte(header), &v); err != nil {
+			t.Fatal(err)
+		}
+		for range 1 + rng.IntN(3) {
+			spoil(rng, v, odd)
+		}
+		spoilt, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec, err := results.Read(strings.NewReader(string(spoilt) + "\n" + rest))
+		if err != nil {
+			continue
+		}
+		readable++
+		formats(t, rec)
+	}
+	if readable < 30 {
+		t.Errorf("only %d headers of 150 could be read: the test shows little", readable)
+	}
+}
+
+// spoil replaces one leaf of a JSON value.
+func spoil(rng *rand.Rand, v any, odd []any) {
+	for {
+		var next any
+		var set func(any)
+		switch in := v.(type) {
+		case map[string]any:
+			names := slices.Sorted(maps.Keys(in))
+			if len(names) == 0 {
+				return
+			}
+			name := names[rng.IntN(len(names))]
+			next, set = in[name], func(x any) { in[name] = x }
+		case []any:
+			if len(in) == 0 {
+				return
+			}
+			i := rng.IntN(len(in))
+			next, set = in[i], func(x any) { in[i] = x }
+		}
+		switch next.(type) {
+		case map[string]any, []any:
+			v = next
+		default:
+			set(odd[rng.IntN(len(odd))])
+			return
+		}
 	}
 }
 

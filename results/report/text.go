@@ -82,7 +82,7 @@ func (t *text) header() {
 	paragraph(b, "", ascii(strings.TrimSpace("pgtare "+h.Pgtare)+": "+cmp.Or(h.Title, "untitled")))
 	b.WriteString("\n")
 	if len(h.Args) > 0 {
-		item("command", quoteArgs(h.Args))
+		item("command", "pgtare "+quoteArgs(h.Args))
 	}
 	for i, s := range h.Servers {
 		item(map[bool]string{true: "server"}[i == 0], serverLine(&s))
