@@ -72,7 +72,7 @@
 // written as an escape.
 //
 // "+5.0 +- 0.4" is an estimate with half its 95 % interval; where the interval
-// is lopsided at the precision shown, its ends stand there instead. A
-// percentage has one decimal, two where half the interval is below 0.05; ns
-// have the two digits that the interval supports.
+// is lopsided by more than a tenth of that, its ends stand there instead. A
+// percentage has one decimal, two where half the interval is below 0.05, none
+// from 10 on; ns have the two digits that the interval supports.
 package report

@@ -31,9 +31,13 @@ func (e *estimate) half() float64 {
 }
 
 // alignEstimates prints the estimates of one column, one under the other at
-// the decimal point: "+0.7 +- 0.4", or "+5 (-12 to +25)" where the interval
-// is lopsided at the precision shown. nil is an empty text. digits gives the
-// decimals of one, below 0 the zeros before the point.
+// the decimal point: "+0.7 +- 0.4", or "+20 (-8 to +55)" where an end is more
+// than a tenth of the half-width from where that puts it. nil is an empty
+// text. digits gives the decimals of one, below 0 the zeros before the point.
+//
+// Note: showing the ends wherever they differ from the half-width in the last
+// digit was tried. They nearly always do on a noisy machine, and the table grew
+// too wide to be read.
 func alignEstimates(column []*estimate, digits func(*estimate) int) []string {
 	points, halves := make([]string, len(column)), make([]string, len(column))
 	for i, e := range column {
@@ -45,8 +49,8 @@ func alignEstimates(column []*estimate, digits func(*estimate) int) []string {
 		if e.lo == nil || e.hi == nil {
 			continue
 		}
-		unit := math.Pow(10, -float64(d))
-		if half := e.half(); math.Abs((*e.hi-e.point)-half) < unit && math.Abs((e.point-*e.lo)-half) < unit {
+		half := e.half()
+		if slack := max(math.Pow(10, -float64(d)), half/10); math.Abs((*e.hi-e.point)-half) <= slack && math.Abs((e.point-*e.lo)-half) <= slack {
 			halves[i] = "+- " + fixed(half, d)
 		} else {
 			halves[i] = "(" + signed(*e.lo, d) + " to " + signed(*e.hi, d) + ")"
@@ -111,7 +115,7 @@ func alignPoints(texts []string) {
 // huge.
 func pctDigits(e *estimate) int {
 	switch half := e.half(); {
-	case half >= 100 || math.Abs(e.point) >= 10000:
+	case half >= 10 || math.Abs(e.point) >= 10000:
 		return 0
 	case half > 0 && half < 0.05:
 		return 2

@@ -397,7 +397,11 @@ func (t *text) undecided() {
 				r.values[2].text = fixed(*x.WouldSee, 1)
 			}
 			if x.TimeFactor != nil {
-				r.values[3].text = "x " + fixed(*x.TimeFactor, intervalDigits(1)(&estimate{point: *x.TimeFactor})-1)
+				digits := 0
+				if *x.TimeFactor < 10 {
+					digits = 1
+				}
+				r.values[3].text = "x " + fixed(*x.TimeFactor, digits)
 			}
 			s.add(r)
 		}

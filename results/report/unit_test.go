@@ -43,7 +43,8 @@ func TestAlignEstimates(t *testing.T) {
 		"  +0.7  +- 0.4 ", "", "  -0.02 +- 0.02", "+145.3  +- 4.1 ")
 	check("no intervals", pctDigits, []*estimate{e(3.14), e(-10)}, " +3.1", "-10.0")
 	check("zero has no sign", pctDigits, []*estimate{e(-0.01, -0.5, 0.48)}, "0.0 +- 0.5")
-	check("lopsided", pctDigits, []*estimate{e(20, -8, 55), e(1, 0.5, 1.5)}, "+20.0 (-8.0 to +55.0)", " +1.0 +- 0.5         ")
+	check("lopsided", pctDigits, []*estimate{e(20, -8, 55), e(1, 0.5, 1.5)}, "+20   (-8 to +55)", " +1.0 +- 0.5     ")
+	check("hardly lopsided", pctDigits, []*estimate{e(4.2, -1.2, 9.9)}, "+4.2 +- 5.5")
 	check("ns to what the interval supports", intervalDigits(1), []*estimate{e(1234, 1114, 1354), e(212, 206, 218), e(1.234, 0.734, 1.734)},
 		"+1230   +- 120  ", " +212.0 +-   6.0", "   +1.2 +-   0.5")
 	check("huge", pctDigits, []*estimate{e(1e12, 9e11, 1.1e12)}, "+1e+12 +- 1e+11")
