@@ -73,24 +73,47 @@ func lack(t *testing.T, err error) {
 	t.Skip(err)
 }
 
-// fresh returns a started instance of the test's own in the shared manager.
-func fresh(t *testing.T, cfg InstanceConfig) *Instance {
+// The instances that tests use besides the shared one; each is made once.
+var (
+	configured = &oneInstance{cfg: InstanceConfig{ID: "configured", MaxConnections: 37, Settings: map[string]string{
+		"work_mem": "7MB", "application_name": `it's a \ test`, "autovacuum": "off", "archive_command": "secret %p",
+		"primary_conninfo": "host=x password=hunter2", "shared_preload_libraries": "auto_explain",
+	}}}
+	scratch = &oneInstance{cfg: InstanceConfig{ID: "scratch"}} // may be stopped and killed
+)
+
+type oneInstance struct {
+	cfg InstanceConfig
+	in  *Instance
+}
+
+// get returns the instance, running.
+func (o *oneInstance) get(t *testing.T) *Instance {
 	t.Helper()
 	sharedInstance(t)
-	cfg.ID = "t" + fmt.Sprint(time.Now().UnixNano())
-	in, err := shared.manager.Create(t.Context(), shared.install, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := in.Close(); err != nil {
-			t.Error(err)
+	if o.in == nil {
+		var err error
+		if o.in, err = shared.manager.Create(t.Context(), shared.install, o.cfg); err != nil {
+			t.Fatal(err)
 		}
-	})
-	if err := in.Start(t.Context()); err != nil {
+	}
+	if o.in.Alive(t.Context()) != nil {
+		if err := o.in.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return o.in
+}
+
+// openCache returns a cache directory with the shared manager's templates.
+func openCache(t *testing.T) string {
+	t.Helper()
+	sharedInstance(t)
+	dir := openTempDir(t)
+	if err := os.Symlink(shared.manager.templates.dir, filepath.Join(dir, "templates")); err != nil {
 		t.Fatal(err)
 	}
-	return in
+	return dir
 }
 
 // openTempDir is t.TempDir that the server user may pass.

@@ -96,8 +96,8 @@ func TestProbe(t *testing.T) {
 // TestProbeRole: what only a superuser may set is n/a for others, in the
 // server's words.
 func TestProbeRole(t *testing.T) {
-	in := fresh(t, InstanceConfig{})
-	ask(t, connect(t, in.Config()), "CREATE ROLE mere LOGIN")
+	in := scratch.get(t)
+	ask(t, connect(t, in.Config()), "DROP ROLE IF EXISTS mere; CREATE ROLE mere LOGIN")
 	cfg := in.Config()
 	cfg.User = "mere"
 	_, err := Probe(t.Context(), cfg, []Setting{set("statement_timeout", "5"), set("track_activities", "off")})
@@ -110,7 +110,7 @@ func TestProbeRole(t *testing.T) {
 // TestProbeLoadedLibrary: a misspelt setting of a library that is loaded, and
 // a right one.
 func TestProbeLoadedLibrary(t *testing.T) {
-	in := fresh(t, InstanceConfig{Settings: map[string]string{"shared_preload_libraries": "auto_explain"}})
+	in := configured.get(t)
 	back, err := Probe(t.Context(), in.Config(), []Setting{set("auto_explain.log_min_duration", "1h")})
 	if err != nil || back["auto_explain.log_min_duration"] != "3600000 ms" {
 		t.Errorf("a loaded library's setting: %v, %v", back, err)
@@ -125,10 +125,11 @@ func TestProbeLoadedLibrary(t *testing.T) {
 // TestLogConnectionsTrap shows why Probe refuses log_connections: the server
 // takes it from the connection, shows it, and logs nothing more than without.
 func TestLogConnectionsTrap(t *testing.T) {
-	in := fresh(t, InstanceConfig{Settings: map[string]string{"log_connections": ""}})
-	if shared.install.VersionNum < 180000 {
-		in = fresh(t, InstanceConfig{})
-	}
+	testLogConnections(t, scratch.get(t))
+}
+
+func testLogConnections(t *testing.T, in *Instance) {
+	t.Helper()
 	_, start, err := in.LogSince(-1)
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +231,7 @@ func TestFacts(t *testing.T) {
 }
 
 func TestIOCounters(t *testing.T) {
-	in := fresh(t, InstanceConfig{})
+	in := scratch.get(t)
 	testIOCounters(t, in.Config())
 }
 
@@ -256,13 +257,13 @@ func testIOCounters(t *testing.T, cfg *pgconn.Config) {
 		}
 		closeConn(conn)
 		// The backend reports as it ends, which the client doesn't wait for.
-		for ask(t, watch, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")[0][0] != "1" {
-			time.Sleep(5 * time.Millisecond)
-		}
+		waitFor(t, "the backend to end", func() bool {
+			return ask(t, watch, fmt.Sprintf("SELECT count(*) FROM pg_stat_activity WHERE pid = %d", conn.PID()))[0][0] == "0"
+		})
 		return read().Sub(before)
 	}
-	c := during(nil, "CREATE TABLE big AS SELECT repeat('x', 1000) t FROM generate_series(1, 10000)")
-	if c.WALBytes < 5_000_000 || c.Transaction < 1 {
+	c := during(nil, "DROP TABLE IF EXISTS big", "CREATE TABLE big AS SELECT repeat('x', 1000) t FROM generate_series(1, 10000)")
+	if c.WALBytes < 5_000_000 || c.Transactions < 1 {
 		t.Errorf("a written table: %+v", c)
 	}
 	if NeedsWAL.Unmet(c) != "" {
@@ -277,8 +278,7 @@ func testIOCounters(t *testing.T, cfg *pgconn.Config) {
 	if c.BlocksHit < 1000 {
 		t.Errorf("a cached scan: %+v", c)
 	}
-	c = during(nil, "SELECT 1")
-	if NeedsIO.Unmet(c) == "" && c.BlocksRead > 50 {
-		t.Errorf("SELECT 1 read pages: %+v", c)
+	if NeedsIO.Unmet(c) == "" {
+		t.Errorf("a cached scan has read: %+v", c)
 	}
 }

