@@ -20,6 +20,7 @@ const exerciseTransactions = 1000
 // are measured, but "costs nothing" would be said of nothing. A cell with
 // several settings is exercised if one of them is.
 func (r *runner) exercise(ctx context.Context) error {
+	r.stage("asking what the settings can act on")
 	baseline := r.plan.Spec.variants()[0]
 	for k := range r.panels {
 		p := &r.panels[k]
@@ -45,7 +46,7 @@ func (r *runner) exercise(ctx context.Context) error {
 					acts = true
 					break
 				}
-				reasons = append(reasons, fmt.Sprintf("%s can't act: %s", s.Name, reason))
+				reasons = append(reasons, s.Name+": "+reason)
 			}
 			if !acts {
 				c.NotExercised = strings.Join(reasons, "; ")

@@ -158,6 +158,7 @@ func (r *runner) slice(ctx context.Context, l *load, s workload.Slice) (workload
 // generation measures one generation of a panel and writes a line for every
 // cell.
 func (r *runner) generation(ctx context.Context, p *panel, run, number int) error {
+	r.trace("run %d: generation %s%d", run, p.ID, number)
 	runtime.GC() // here, where it is charged to nobody
 	started := time.Now()
 	s, err := r.open(ctx, p, (run-1)*p.Generations+number)

@@ -24,7 +24,11 @@ const (
 	fewRounds       = 4  // where slices hold too few transactions for the trimmed estimate: backends are worth more than rounds
 	maxSetupShare   = 1.0 / 3
 	minWarmup       = 10 // plan_cache_mode settles at the 6th execution
+	settledPlan     = 6
 	maxWarmup       = 100000
+	shortWarmup     = 4 * time.Millisecond // below, CPU per transaction is too noisy to be called flat
+	longWarmup      = time.Second
+	maxWarmupTime   = 10 * time.Second
 	probeSlices     = 60 // in all of a panel
 	probeLength     = 40 // transactions of a probe slice
 	maxHead         = 20
@@ -67,7 +71,7 @@ func (r *runner) pilotPanel(ctx context.Context, p *panel) error {
 		if c := r.plan.Cells[p.cells[i]]; !c.Baseline {
 			continue
 		}
-		n, took, err := r.warmupLength(ctx, &open.loads[i])
+		n, took, err := r.warmupLength(ctx, p, &open.loads[i])
 		if err != nil {
 			return r.lost(err)
 		}
@@ -99,7 +103,7 @@ func (r *runner) pilotPanel(ctx context.Context, p *panel) error {
 				perTransaction = append(perTransaction, float64(res.T)/float64(res.N))
 			}
 		}
-		if time.Since(began) > 10*time.Second+2*warmupTime {
+		if time.Since(began) > 2*time.Second+2*time.Duration(len(open.loads))*warmupTime {
 			break // long transactions: what is there must do
 		}
 	}
@@ -134,27 +138,40 @@ func (r *runner) pilotPanel(ctx context.Context, p *panel) error {
 
 // warmupLength sends transactions until minor faults and CPU per transaction
 // are flat, in stretches that double, and returns how many that took.
-func (r *runner) warmupLength(ctx context.Context, l *load) (n int, took time.Duration, err error) {
+//
+// Flat is, twice in a row: a doubled stretch takes no more than 3 % less CPU
+// than the one before it, and pages are touched for the first time hardly ever,
+// or as often as before (memory that is given back and taken again). Where
+// 10 transactions take over a second, that second must do (six transactions
+// with prepared statements, whose plans settle then).
+func (r *runner) warmupLength(ctx context.Context, p *panel, l *load) (n int, took time.Duration, err error) {
 	type stretch struct{ faults, cpu float64 }
 	var last stretch
-	for size, began := minWarmup, time.Now(); ; size *= 2 {
+	flat, began := 0, time.Now()
+	for size := 1; ; {
 		faults, cpu := l.faults(), l.cpu()
 		res, err := r.slice(ctx, l, workload.Slice{Count: size})
 		if err != nil {
 			return 0, 0, err
 		}
-		r.longest = max(r.longest, res.T/time.Duration(max(1, res.N))/time.Duration(l.spec.Clients))
 		n += size
 		took = time.Since(began)
+		r.longest = max(r.longest, took/time.Duration(n))
 		done := float64(max(1, res.All))
 		now := stretch{float64(l.faults()-faults) / done, float64(l.cpu()-cpu) / done}
-		// Flat: the doubled stretch is no more than 3 % cheaper than the one
-		// before it, and pages are no longer touched for the first time.
-		flat := n > 3*minWarmup && now.faults <= 0.05 && now.faults+0.01 >= last.faults/2 && now.cpu >= 0.97*last.cpu
-		if flat || n >= maxWarmup || took > 2*time.Second {
+		if now.cpu >= 0.97*last.cpu && (now.faults <= 0.05 || now.faults >= 0.95*last.faults) {
+			flat++
+		} else {
+			flat = 0
+		}
+		switch enough := n >= minWarmup || p.Protocol != string(workload.Prepared) || n >= settledPlan; {
+		case n >= maxWarmup, took > maxWarmupTime, took > longWarmup && enough, n >= minWarmup && took > shortWarmup && flat >= 2:
 			return n, took, nil
 		}
 		last = now
+		if n >= minWarmup/2 {
+			size = n
+		}
 	}
 }
 

@@ -57,6 +57,7 @@ func (r *runner) start(ctx context.Context) error {
 		}
 		r.instances = append(r.instances, inst)
 		if inst.managed != nil {
+			r.trace("start %s", planned.ID)
 			if err := inst.managed.Start(ctx); err != nil {
 				return err
 			}
@@ -170,6 +171,7 @@ func (r *runner) usable() []int {
 func (r *runner) restart(ctx context.Context) error {
 	for _, i := range r.rng.Perm(len(r.instances)) {
 		m := r.instances[i].managed
+		r.trace("restart %s", r.plan.Instances[i].ID)
 		if err := m.Stop(ctx); err != nil {
 			return r.lost(err)
 		}
@@ -182,6 +184,7 @@ func (r *runner) restart(ctx context.Context) error {
 
 // prepare makes each writing cell its own table, frozen and analysed.
 func (r *runner) prepare(ctx context.Context) error {
+	r.stage("making tables")
 	b := r.plan.Spec.Workload.Builtin
 	for i := range r.instances {
 		inst := &r.instances[i]

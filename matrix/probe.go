@@ -207,6 +207,7 @@ const tryLimit = 10 * time.Minute
 // variables, so that an SQL error shows before anything is measured, in the
 // server's words.
 func (r *runner) try(ctx context.Context) error {
+	r.stage("trying the script")
 	for i := range r.plan.Spec.Servers {
 		for k := range r.panels {
 			p := &r.panels[k]

@@ -27,6 +27,7 @@ type RunConfig struct {
 	Args     []string       // the command line, for the record
 	Progress func(Progress) // nil: none
 	Log      func(string)   // one line about something slow or remarkable; nil: dropped
+	Trace    func(string)   // every step in the order it is taken, down to generations (slices are in the record); nil: none
 }
 
 // Progress is how far a run has come.
@@ -96,8 +97,15 @@ type instance struct {
 }
 
 func (r *runner) stage(text string) {
+	r.trace("%s", text)
 	if r.cfg.Progress != nil {
 		r.cfg.Progress(Progress{Stage: text})
+	}
+}
+
+func (r *runner) trace(format string, args ...any) {
+	if r.cfg.Trace != nil {
+		r.cfg.Trace(fmt.Sprintf(format, args...))
 	}
 }
 
@@ -177,6 +185,7 @@ func (r *runner) begin(context.Context) error {
 		return err
 	}
 	r.warnings = nil
+	r.trace("header")
 	return nil
 }
 
@@ -205,6 +214,7 @@ func (r *runner) finish(ctx context.Context, err error) (string, error) {
 
 // close lets go of everything, whatever happened before.
 func (r *runner) close() {
+	r.trace("close")
 	if r.wire != nil {
 		r.wire.Close()
 	}
