@@ -24,7 +24,7 @@ func cases() map[string]matrix {
 	all := map[string]matrix{"default": theDefault()}
 	short := func() matrix { // 20 generations
 		m := theDefault()
-		m.generations = 4
+		m.generations, m.rounds = 4, 12
 		return m
 	}
 
@@ -106,10 +106,10 @@ func cases() map[string]matrix {
 	m = short()
 	m.modes, m.end = []string{"per-statement"}, nil
 	m.edit = func(c *results.Cell, g *results.Generation) bool {
-		if g.Run == 3 && g.Generation == 5 {
+		if g.Run == 3 && g.Generation == 3 {
 			g.Lost = "server closed the connection unexpectedly"
 		}
-		return g.Run < 3 || g.Run == 3 && g.Generation <= 5
+		return g.Run < 3 || g.Run == 3 && g.Generation <= 3
 	}
 	all["cut"] = m
 
@@ -500,7 +500,7 @@ func TestExtremes(t *testing.T) {
 	m.runs, m.generations, m.rounds = 3, 2, 12
 	m.transactions = 1e15
 	rng := rand.New(rand.NewPCG(7, 7))
-	for range 25 {
+	for range 15 {
 		rate := rng.Float64()
 		spoil := func(column []int64, negative bool) {
 			for i := range column {
@@ -541,7 +541,7 @@ func TestOddNames(t *testing.T) {
 	text := lines(t, m.record(t))
 	header, rest, _ := strings.Cut(text, "\n")
 	rng := rand.New(rand.NewPCG(8, 8))
-	for readable, tries := 0, 0; readable < 40; tries++ {
+	for readable, tries := 0, 0; readable < 20; tries++ {
 		if tries == 2000 {
 			t.Fatalf("only %d headers of %d could be read: the test shows little", readable, tries)
 		}

@@ -343,7 +343,7 @@ func (t *text) weights(w weighed) (pct, ns *estimate, verdict string) {
 		x := w.comparison
 		pct, ns, verdict = estimateOf(x.Pct, x.Lo, x.Hi), estimateOf(x.Ns, x.NsLo, x.NsHi), x.Verdict
 		if x.Bursts != nil {
-			verdict += ", bursts"
+			verdict += " (b)"
 		}
 	}
 	return pct, ns, verdict
@@ -434,7 +434,7 @@ func (t *text) bursts() {
 		}})
 	}
 	if len(s.rows) > 0 {
-		s.write(&t.out, "Costs that come in bursts")
+		s.write(&t.out, "(b) Costs that come in bursts")
 	}
 }
 
