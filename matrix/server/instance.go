@@ -201,6 +201,11 @@ func (in *Instance) postmaster() *postmaster {
 // postmaster is a new process image: everything that its backends inherit is
 // drawn anew. An instance that has died may be started again.
 func (in *Instance) Start(ctx context.Context) error {
+	ctx, over, err := in.manager.begin(ctx)
+	if err != nil {
+		return fmt.Errorf("start instance %s: %w", in.id, err)
+	}
+	defer over()
 	in.life.Lock()
 	defer in.life.Unlock()
 	if in.isClosed() {
@@ -359,8 +364,9 @@ func ended(s *os.ProcessState) string {
 	}
 }
 
-// Alive returns nil while the postmaster runs. A postmaster that has ended or
-// is stopped (SIGSTOP) gives an error that says so, with the end of its log.
+// Alive returns nil while the postmaster runs. A postmaster that has ended, or
+// a process of the server that is stopped (SIGSTOP), gives an error that says
+// so.
 func (in *Instance) Alive(context.Context) error {
 	p := in.postmaster()
 	if p == nil {
@@ -371,8 +377,10 @@ func (in *Instance) Alive(context.Context) error {
 		return fmt.Errorf("server %s (instance %s) %s; the end of its log:\n%s", in.inst.Label, in.id, p.how, in.LogTail(10))
 	default:
 	}
-	if processState(p.pid) == 'T' {
-		return fmt.Errorf("server %s (instance %s) is stopped (SIGSTOP); continue it with: kill -CONT %d", in.inst.Label, in.id, p.pid)
+	for _, pid := range append([]int{p.pid}, processesIn(in.data())...) {
+		if processState(pid) == 'T' {
+			return fmt.Errorf("server %s (instance %s) is stopped: its process %d got a SIGSTOP; continue it with: kill -CONT %[3]d", in.inst.Label, in.id, pid)
+		}
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -105,8 +106,8 @@ func TestKilled(t *testing.T) {
 	cache := openCache(t)
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(sig.String(), func(t *testing.T) {
-			segments := countSegments(t)
 			cmd, dir := startVictim(t, cache)
+			segments := segmentsOf(t, dir)
 			// While it lives, a second one must leave it alone.
 			m, err := NewManager(t.Context(), ManagerConfig{CacheDir: cache})
 			if err != nil {
@@ -143,8 +144,8 @@ func TestKilled(t *testing.T) {
 			if exists(dir) {
 				t.Errorf("the next start left %s", dir)
 			}
-			if n := countSegments(t); n > segments {
-				t.Errorf("%d shared memory segments before, %d after", segments, n)
+			if left := remaining(segments); len(left) > 0 {
+				t.Errorf("shared memory left: %q of %q", left, segments)
 			}
 		})
 	}
@@ -154,8 +155,8 @@ func TestKilled(t *testing.T) {
 // its parent's death; the next start ends it.
 func TestKilledWithStoppedServer(t *testing.T) {
 	cache := openCache(t)
-	segments := countSegments(t)
 	cmd, dir := startVictim(t, cache)
+	segments := segmentsOf(t, dir)
 	for _, pid := range processesIn(dir) {
 		syscall.Kill(pid, syscall.SIGSTOP)
 	}
@@ -176,43 +177,108 @@ func TestKilledWithStoppedServer(t *testing.T) {
 	if len(log) != 1 || !strings.Contains(log[0], "dead pgtare") {
 		t.Errorf("said %q", log)
 	}
-	if n := countSegments(t); n > segments {
-		t.Errorf("%d shared memory segments before, %d after", segments, n)
+	if left := remaining(segments); len(left) > 0 {
+		t.Errorf("shared memory left: %q of %q", left, segments)
 	}
 }
 
-// countSegments counts PostgreSQL's shared memory: System V segments and files
-// in /dev/shm, those of the server user.
-func countSegments(t *testing.T) int {
-	t.Helper()
-	u, err := findRunUser()
+// fullDisk is run by TestDiskFull in a mount namespace of its own, so that the
+// small disk ends with it.
+func fullDisk(cache string) int {
+	ctx := context.Background()
+	if err := syscall.Mount("none", cache, "tmpfs", 0, "size=8m,mode=755"); err != nil {
+		fmt.Println("can't mount:", err)
+		return 2
+	}
+	found, err := Resolve(ctx, []Spec{{}}, ResolveConfig{})
 	if err != nil {
-		t.Fatal(err)
+		fmt.Println(err)
+		return 1
 	}
-	n := 0
-	text, _ := os.ReadFile("/proc/sysvipc/shm")
-	for l := range strings.Lines(string(text)) {
-		// key shmid perms size cpid lpid nattch uid ...
-		if f := strings.Fields(l); len(f) > 7 && f[7] == fmt.Sprint(u.UID) && f[6] == "0" {
-			n++ // nobody is attached
-		}
+	// The templates are elsewhere: copying one is what must fail.
+	if err := os.Symlink(os.Getenv("PGTARE_TEST_TEMPLATES"), filepath.Join(cache, "templates")); err != nil {
+		fmt.Println(err)
+		return 1
 	}
-	files, _ := filepath.Glob("/dev/shm/PostgreSQL.*")
-	for _, f := range files {
-		if !mapped(f) {
-			n++
-		}
+	m, err := NewManager(ctx, ManagerConfig{CacheDir: cache})
+	if err != nil {
+		fmt.Println(err)
+		return 1
 	}
-	return n
+	_, err = m.Create(ctx, found[0], InstanceConfig{ID: "a"})
+	fmt.Println(err)
+	if u := (*UnavailableError)(nil); !errors.As(err, &u) || exists(filepath.Join(m.session.dir, "a")) {
+		return 1
+	}
+	if err := m.Close(); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
 }
 
-// mapped reports whether a process has a file in its memory.
-func mapped(path string) bool {
-	maps, _ := filepath.Glob("/proc/[0-9]*/maps")
-	for _, m := range maps {
-		if text, err := os.ReadFile(m); err == nil && strings.Contains(string(text), path) {
-			return true
+func TestDiskFull(t *testing.T) {
+	sharedInstance(t)
+	if os.Geteuid() != 0 {
+		t.Skip("only root may mount a small disk")
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), "PGTARE_TEST_FULL="+openTempDir(t), "PGTARE_TEST_TEMPLATES="+shared.manager.templates.dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState.ExitCode() == 2 {
+		lack(t, errors.New(string(out)))
+	}
+	if err != nil || !strings.Contains(string(out), "no space left in") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+}
+
+// segmentsOf returns the shared memory of the processes that work in dir: the
+// IDs of System V segments and the files in /dev/shm.
+func segmentsOf(t *testing.T, dir string) []string {
+	t.Helper()
+	var found []string
+	for _, pid := range processesIn(dir) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for l := range strings.Lines(string(text)) {
+			// address perms offset device inode path
+			f := strings.Fields(l)
+			if len(f) < 6 {
+				continue
+			}
+			s := ""
+			if strings.HasPrefix(f[5], "/SYSV") {
+				s = f[4] // the inode is the ID
+			} else if strings.HasPrefix(f[5], "/dev/shm/PostgreSQL.") {
+				s = f[5]
+			}
+			if s != "" && !slices.Contains(found, s) {
+				found = append(found, s)
+			}
 		}
 	}
-	return false
+	if len(found) < 2 {
+		t.Fatalf("a server has at least two shared memory segments; found %q", found)
+	}
+	return found
+}
+
+// remaining returns those that are still there.
+func remaining(segments []string) []string {
+	text, _ := os.ReadFile("/proc/sysvipc/shm")
+	return slices.DeleteFunc(slices.Clone(segments), func(s string) bool {
+		if strings.HasPrefix(s, "/") {
+			return !exists(s)
+		}
+		for l := range strings.Lines(string(text)) {
+			if f := strings.Fields(l); len(f) > 1 && f[1] == s {
+				return false
+			}
+		}
+		return true
+	})
 }

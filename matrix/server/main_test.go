@@ -17,6 +17,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("PGTARE_TEST_VICTIM"); dir != "" {
 		os.Exit(victim(dir))
 	}
+	if dir := os.Getenv("PGTARE_TEST_FULL"); dir != "" {
+		os.Exit(fullDisk(dir))
+	}
 	code := m.Run()
 	if shared.manager != nil {
 		if err := shared.manager.Close(); err != nil {

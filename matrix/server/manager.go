@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // Manager owns the managed instances of one pgtare.
@@ -18,10 +20,18 @@ type Manager struct {
 	templates *templates
 	log       func(string)
 
+	// closing is cancelled by Close, and with it every Create and Start;
+	// busy counts them, and Close waits for it before it removes files.
+	closing context.Context
+	cancel  context.CancelFunc
+	busy    sync.WaitGroup
+
 	mu        sync.Mutex
 	instances []*Instance
 	closed    bool
-	closeErr  error
+
+	once     sync.Once
+	closeErr error
 }
 
 // ManagerConfig says where a Manager works.
@@ -59,6 +69,7 @@ func NewManager(ctx context.Context, cfg ManagerConfig) (*Manager, error) {
 		return nil, err
 	}
 	m := &Manager{user: user, session: s, fork: newForker(), log: cfg.Log}
+	m.closing, m.cancel = context.WithCancel(context.Background())
 	m.templates = &templates{dir: filepath.Join(cache, "templates"), user: user, fork: m.fork}
 	return m, nil
 }
@@ -89,37 +100,54 @@ func (m *Manager) Create(ctx context.Context, inst Installation, cfg InstanceCon
 	if !instanceID.MatchString(cfg.ID) {
 		panic(fmt.Sprintf("server: instance ID %q", cfg.ID))
 	}
-	m.mu.Lock()
-	closed := m.closed
-	m.mu.Unlock()
-	if closed {
-		return nil, errors.New("create an instance: the manager is closed")
+	ctx, end, err := m.begin(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("create instance %s: %w", cfg.ID, err)
 	}
+	defer end()
 	in, err := m.newInstance(ctx, inst, cfg)
+	if errors.Is(err, unix.ENOSPC) {
+		return nil, unavailablef("create instance %s of %s: no space left in %s; make room there or choose another cache directory", cfg.ID, inst.Label, m.session.dir)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("create instance %s of %s: %w", cfg.ID, inst.Label, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
-		in.Close()
-		return nil, errors.New("create an instance: the manager is closed")
-	}
 	m.instances = append(m.instances, in)
 	return in, nil
 }
 
-// Close stops all instances at once (immediate shutdown) and removes every
-// file of theirs. It takes no context, because it must also run after the
-// caller's has been cancelled; it is bounded by some seconds. It may be called
-// twice.
-func (m *Manager) Close() error {
+// begin starts something that Close must cancel and wait for; end is called
+// when it is over.
+func (m *Manager) begin(parent context.Context) (ctx context.Context, end func(), err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return m.closeErr
+		return nil, nil, errors.New("the manager is closed")
 	}
+	m.busy.Add(1)
+	ctx, cancel := context.WithCancel(parent)
+	stop := context.AfterFunc(m.closing, cancel)
+	return ctx, func() { stop(); cancel(); m.busy.Done() }, nil
+}
+
+// Close stops all instances at once (immediate shutdown) and removes every
+// file of theirs. A Create or Start that is under way is cancelled. Close
+// takes no context, because it must also run after the caller's has been
+// cancelled; it is bounded by some seconds. It may be called twice, also at
+// the same time.
+func (m *Manager) Close() error {
+	m.once.Do(func() { m.closeErr = m.close() })
+	return m.closeErr
+}
+
+func (m *Manager) close() error {
+	m.mu.Lock()
 	m.closed = true
+	m.mu.Unlock()
+	m.cancel()
+	m.busy.Wait()
 	errs := make([]error, len(m.instances)+1)
 	var wg sync.WaitGroup
 	for i, in := range m.instances {
@@ -128,8 +156,7 @@ func (m *Manager) Close() error {
 	wg.Wait()
 	errs[len(m.instances)] = m.session.close()
 	m.fork.close()
-	m.closeErr = errors.Join(errs...)
-	return m.closeErr
+	return errors.Join(errs...)
 }
 
 func (m *Manager) scratch() string { return m.session.dir }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -157,6 +158,13 @@ func TestAlive(t *testing.T) {
 	syscall.Kill(in.PID(), syscall.SIGCONT)
 	waitFor(t, "life", func() bool { return in.Alive(t.Context()) == nil })
 
+	// A single backend that is stopped.
+	idle := connect(t, in.Config())
+	syscall.Kill(int(idle.PID()), syscall.SIGSTOP)
+	dead(fmt.Sprintf("process %d got a SIGSTOP", idle.PID()))
+	syscall.Kill(int(idle.PID()), syscall.SIGCONT)
+	waitFor(t, "life", func() bool { return in.Alive(t.Context()) == nil })
+
 	// Its backend lives on for a while; a new start must come over it.
 	conn := connect(t, in.Config())
 	go conn.Exec(context.Background(), "SELECT count(*) FROM generate_series(1, 1000000000)").Close()
@@ -256,7 +264,23 @@ func TestManager(t *testing.T) {
 		t.Logf("%s: create %v, start %v", id, created.Round(time.Millisecond), (time.Since(start) - created).Round(time.Millisecond))
 		return in, created
 	}
+	// Another needs the same template at the same time, when there is none.
+	second := make(chan error)
+	go func() {
+		second <- func() error {
+			m, err := NewManager(t.Context(), ManagerConfig{CacheDir: cache})
+			if err != nil {
+				return err
+			}
+			defer m.Close()
+			_, err = m.Create(t.Context(), shared.install, InstanceConfig{ID: "a"})
+			return err
+		}()
+	}()
 	a, _ := begin("a")
+	if err := <-second; err != nil {
+		t.Error(err)
+	}
 	stamp := func() string {
 		t.Helper()
 		got, _ := filepath.Glob(filepath.Join(cache, "templates", "*"))
@@ -308,34 +332,73 @@ func TestManager(t *testing.T) {
 	waitFor(t, "goroutines to end", func() bool { return runtime.NumGoroutine() <= goroutines })
 }
 
-// TestTemplateAtOnce: several managers need the same template, and none is
-// there.
-func TestTemplateAtOnce(t *testing.T) {
-	sharedInstance(t)
-	cache := openTempDir(t)
-	var wg sync.WaitGroup
-	errs := make([]error, 2)
-	for i := range errs {
-		wg.Go(func() {
-			errs[i] = func() error {
-				m, err := NewManager(t.Context(), ManagerConfig{CacheDir: cache})
-				if err != nil {
-					return err
-				}
-				defer m.Close()
-				_, err = m.Create(t.Context(), shared.install, InstanceConfig{ID: "x"})
-				return err
-			}()
-		})
-	}
-	wg.Wait()
-	for _, err := range errs {
+// TestCloseCancels: Close doesn't wait for what is under way, and nothing of
+// that is left.
+func TestCloseCancels(t *testing.T) {
+	cache := openCache(t)
+	for _, patience := range []time.Duration{0, 20 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond} {
+		m, err := NewManager(t.Context(), ManagerConfig{CacheDir: cache})
 		if err != nil {
-			t.Error(err)
+			t.Fatal(err)
+		}
+		done := make(chan error)
+		go func() {
+			for i := 0; ; i++ {
+				in, err := m.Create(t.Context(), shared.install, InstanceConfig{ID: fmt.Sprint(i)})
+				if err == nil {
+					err = in.Start(t.Context())
+				}
+				if err != nil {
+					done <- err
+					return
+				}
+			}
+		}()
+		time.Sleep(patience)
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				if err := m.Close(); err != nil {
+					t.Error(err)
+				}
+				if exists(m.session.dir) || len(processesIn(m.session.dir)) > 0 {
+					t.Errorf("Close after %v left something", patience)
+				}
+			})
+		}
+		wg.Wait()
+		if err := <-done; !errors.Is(err, context.Canceled) && !strings.Contains(err.Error(), "closed") {
+			t.Errorf("after %v: %v", patience, err)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(cache, "run", "[^.]*")); len(left) > 0 {
-		t.Errorf("left: %v", left)
+}
+
+// TestOldTemplates: templates of an earlier boot may be torn.
+func TestOldTemplates(t *testing.T) {
+	sharedInstance(t)
+	ts := &templates{dir: t.TempDir(), user: shared.manager.user}
+	key, err := ts.key(shared.install)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, boot, _ := strings.Cut(key, "-")
+	for _, d := range []string{key, name + "-00000000", "other-00000000", "other-" + boot} {
+		if err := os.Mkdir(filepath.Join(ts.dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for _, p := range ts.ofOtherBoots(key) {
+		got = append(got, filepath.Base(p))
+	}
+	slices.Sort(got)
+	if want := []string{name + "-00000000", "other-00000000"}; !slices.Equal(got, want) {
+		t.Errorf("to be removed: %v, want %v", got, want)
+	}
+	other := shared.install
+	other.Version = "1.2"
+	if k, err := ts.key(other); err != nil || k == key {
+		t.Errorf("the key doesn't tell versions apart: %s, %v", k, err)
 	}
 }
 

@@ -36,7 +36,7 @@ func cacheDir(dir string) (string, error) {
 	}
 	for _, d := range []string{dir, filepath.Join(dir, "run"), filepath.Join(dir, "templates"), filepath.Join(dir, "pg")} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
-			return "", fmt.Errorf("make the cache directory: %w", err)
+			return "", usagef("no cache directory: %v; choose another with --cache-dir", err)
 		}
 	}
 	return dir, nil

@@ -123,17 +123,17 @@ func (t *templates) get(ctx context.Context, inst Installation, scratch string) 
 	if err := os.Rename(tmp, final); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, unix.ENOTEMPTY) {
 		return "", fmt.Errorf("keep a template: %w", err)
 	}
-	name, _, _ := strings.Cut(key, "-")
-	for _, old := range t.others(name, key) {
-		os.RemoveAll(old) // of an earlier boot: nobody copies from it now
+	for _, old := range t.ofOtherBoots(key) {
+		os.RemoveAll(old) // nobody copies from it now
 	}
 	return data, nil
 }
 
-// others returns the templates of a name that are not those of this boot.
-func (t *templates) others(name, key string) []string {
-	all, _ := filepath.Glob(filepath.Join(t.dir, name+"-*"))
-	return slices.DeleteFunc(all, func(p string) bool { return filepath.Base(p) == key })
+// ofOtherBoots returns the templates that were made in other boots than key's.
+func (t *templates) ofOtherBoots(key string) []string {
+	_, boot, _ := strings.Cut(key, "-")
+	all, _ := filepath.Glob(filepath.Join(t.dir, "*"))
+	return slices.DeleteFunc(all, func(p string) bool { return strings.HasSuffix(p, "-"+boot) })
 }
 
 // startError explains why a child could not be started.
