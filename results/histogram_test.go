@@ -90,7 +90,9 @@ func encode(cookie, compressed, digits int32, lowest, highest int64, length int3
 			panic(err)
 		}
 	}
-	z.Close()
+	if err := z.Close(); err != nil {
+		panic(err)
+	}
 	out := binary.BigEndian.AppendUint32(nil, uint32(compressed))
 	out = binary.BigEndian.AppendUint32(out, uint32(inner.Len()))
 	return base64.StdEncoding.EncodeToString(append(out, inner.Bytes()...))

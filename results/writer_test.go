@@ -119,7 +119,9 @@ func TestDiskFull(t *testing.T) {
 			if back, err := ReadFile(path); err != nil || len(back.Generations) != len(rec.Generations) {
 				t.Fatalf("with room again: %v", err)
 			}
-			w.Close()
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }
@@ -235,7 +237,7 @@ func TestDiscard(t *testing.T) {
 // TestWriterPanics: what could not be read back is a bug of the caller.
 func TestWriterPanics(t *testing.T) {
 	rec := made()
-	check := func(name string, part string, call func(w *Writer)) {
+	check := func(name string, part string, call func(w *Writer) error) {
 		t.Helper()
 		w, err := Create(filepath.Join(t.TempDir(), "record.jsonl"))
 		if err != nil {
@@ -248,26 +250,28 @@ func TestWriterPanics(t *testing.T) {
 				t.Errorf("%s: panic %q", name, msg)
 			}
 		}()
-		call(w)
+		t.Errorf("%s: no panic but %v", name, call(w))
 	}
-	begun := func(call func(w *Writer)) func(w *Writer) {
-		return func(w *Writer) {
+	begun := func(call func(w *Writer) error) func(w *Writer) error {
+		return func(w *Writer) error {
 			if err := w.WriteHeader(&rec.Header); err != nil {
 				t.Error(err)
 			}
-			call(w)
+			return call(w)
 		}
 	}
-	check("no header", "before the header", func(w *Writer) { w.WriteGeneration(&rec.Generations[0]) })
-	check("two headers", "second header", begun(func(w *Writer) { w.WriteHeader(&rec.Header) }))
-	check("unknown cell", "unknown cell", begun(func(w *Writer) {
+	check("no header", "before the header", func(w *Writer) error { return w.WriteGeneration(&rec.Generations[0]) })
+	check("two headers", "second header", begun(func(w *Writer) error { return w.WriteHeader(&rec.Header) }))
+	check("unknown cell", "unknown cell", begun(func(w *Writer) error {
 		g := rec.Generations[0]
 		g.Cell = "c9"
-		w.WriteGeneration(&g)
+		return w.WriteGeneration(&g)
 	}))
-	check("after the end", "after the end", begun(func(w *Writer) {
-		w.WriteEnd(*rec.End)
-		w.WriteWarning(Warning{Code: "late"})
+	check("after the end", "after the end", begun(func(w *Writer) error {
+		if err := w.WriteEnd(*rec.End); err != nil {
+			t.Error(err)
+		}
+		return w.WriteWarning(Warning{Code: "late"})
 	}))
 }
 
@@ -315,7 +319,9 @@ func TestDefaultPath(t *testing.T) {
 	if err := w.Sync(); err != nil {
 		t.Error(err)
 	}
-	w.Close()
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
 	if err := w.Sync(); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("error is %v", err)
 	}

@@ -32,7 +32,7 @@ func cases() map[string]matrix {
 	m.title, m.args = "13 against 18", []string{"run", "--server", "13", "--server", "18", "--set", "track_wal_io_timing=off,on", "--set", "statement_timeout=0,100"}
 	m.servers = []results.Server{other("13.22", "13.22"), other("18.1", "18.1")}
 	m.settings = []setting{{"track_wal_io_timing", "off", "on"}, {"statement_timeout", "0", "100"}}
-	m.runs, m.generations = 10, 4
+	m.runs, m.generations = 10, 2
 	m.cost = func(c *results.Cell) float64 {
 		cost := costs(map[string]float64{"track_wal_io_timing=on": 0.001, "statement_timeout=100": 0.04, "all": 0.041})(c)
 		if c.Server == "18.1" {
@@ -400,13 +400,13 @@ func TestDoubts(t *testing.T) {
 		return func(m *matrix) {
 			s := other("18.1", "18.1")
 			change(&s)
-			m.servers, m.runs, m.generations = []results.Server{debian15, s}, 10, 2
+			m.servers, m.settings, m.runs, m.generations = []results.Server{debian15, s}, m.settings[:1], 10, 2
 		}
 	}
 	check("two builds alike", two(func(*results.Server) {}))
 	check("two compilers", two(func(s *results.Server) { s.Compiler = "gcc 7.5.0" }), "builds-differ")
 	check("few runs", func(m *matrix) {
-		m.servers, m.runs, m.generations = []results.Server{debian15, other("18.1", "18.1")}, 9, 2
+		m.servers, m.settings, m.runs, m.generations = []results.Server{debian15, other("18.1", "18.1")}, m.settings[:1], 9, 2
 	}, "few-replicates")
 	check("of the record", func(m *matrix) {
 		m.change = func(h *results.Header) {
@@ -536,7 +536,7 @@ func TestExtremes(t *testing.T) {
 func TestOddNames(t *testing.T) {
 	odd := []any{"", " ", strings.Repeat("x", 500), strings.Repeat("long words ", 40), "größer\n\t\x1b[31m", "a,b=c'd", -1.0, 0.0, 1e15, 0.1, nil, true}
 	m := shortDefault()
-	m.servers, m.runs, m.generations, m.rounds = []results.Server{debian15, other("18.1", "18.1")}, 3, 1, 2
+	m.servers, m.settings, m.runs, m.generations, m.rounds = []results.Server{debian15, other("18.1", "18.1")}, m.settings[:1], 3, 1, 2
 	m.vars = map[string][]string{"n": {"1", "2"}}
 	text := lines(t, m.record(t))
 	header, rest, _ := strings.Cut(text, "\n")
