@@ -12,24 +12,17 @@ const width = 78
 // ordinary is how long a label may be to have its figures beside it.
 const ordinary = 44
 
-// grid is a table of the text form: sections of rows below one line of heads,
-// all of one geometry. Everything in it is plain ASCII already.
+// grid is a table of the text form: sections of rows under heads. Everything
+// in it is plain ASCII already.
 //
-// Note: a general table writer was tried. It draws frames or cuts cells where a
-// line gets too long; what a mail needs is rows whose label takes a line of its
-// own, columns that continue below, and heads that repeat only when they
-// change.
+// Note: general table writers draw frames, and wrap or cut cells where a line
+// gets too long. What a mail needs is a label that takes a line of its own where
+// it is long, and columns that continue below.
 type grid struct {
-	columns  int
+	heads    []string     // one per column; a line feed parts lines
 	left     map[int]bool // columns that are aligned to the left
-	sections []section
-	together bool // the columns can't be parted
-}
-
-// section is the rows of one panel.
-type section struct {
-	heads []string // one per column; a line feed parts lines
-	rows  []row
+	sections [][]row
+	together bool // the columns can't be parted, if they fit at all
 }
 
 // row is a line: its label and one text per column, or, where there is nothing
@@ -44,18 +37,15 @@ type row struct {
 
 // write renders the grid.
 func (g *grid) write(b *strings.Builder) {
-	if len(g.sections) == 0 {
-		return
-	}
-	widths := make([]int, g.columns)
+	widths := make([]int, len(g.heads))
 	label := 0
-	for _, s := range g.sections {
-		for j, head := range s.heads {
-			for _, line := range strings.Split(head, "\n") {
-				widths[j] = max(widths[j], len(line))
-			}
+	for j, head := range g.heads {
+		for _, line := range strings.Split(head, "\n") {
+			widths[j] = max(widths[j], len(line))
 		}
-		for _, r := range s.rows {
+	}
+	for _, rows := range g.sections {
+		for _, r := range rows {
 			if r.span != "" || slices.ContainsFunc(r.cells, func(s string) bool { return s != "" }) {
 				// A bare heading may run on, and a label beyond the ordinary has
 				// lines of its own.
@@ -73,14 +63,13 @@ func (g *grid) write(b *strings.Builder) {
 		used += 1 + w
 	}
 	if g.together && used <= width {
-		g.writeColumns(b, 0, g.columns, widths, label)
+		g.writeColumns(b, 0, len(g.heads), widths, label)
 		return
 	}
 	// As many columns as fit beside the labels; then the next.
-	beside := label
-	for from := 0; from < g.columns; {
-		to, used := from, beside
-		for to < g.columns && (to == from || used+2+widths[to] <= width) {
+	for from := 0; from < len(g.heads); {
+		to, used := from, label
+		for to < len(g.heads) && (to == from || used+2+widths[to] <= width) {
 			used += 2 + widths[to]
 			to++
 		}
@@ -99,20 +88,16 @@ func (g *grid) writeColumns(b *strings.Builder, from, to int, widths []int, labe
 		used += widths[j]
 	}
 	n := to - from
-	if label+used+gap*n > width { // the label is what gives way, but for the last columns of air
+	if label+used+gap*n > width { // the air between columns gives way first, then the labels
 		gap = max(1, min(gap, (width-label-used)/max(n, 1)))
 	}
 	label = max(min(label, width-used-gap*n), 0)
-	var last []string
-	for i, s := range g.sections {
+	g.writeHeads(b, g.heads[from:to], from, widths, label, gap)
+	for i, rows := range g.sections {
 		if i > 0 {
 			b.WriteString("\n")
 		}
-		if heads := s.heads[from:to]; i == 0 || strings.Join(heads, "\x00") != strings.Join(last, "\x00") {
-			g.writeHeads(b, heads, from, widths, label, gap)
-			last = heads
-		}
-		for _, r := range s.rows {
+		for _, r := range rows {
 			g.writeRow(b, r, from, to, widths, label, gap)
 		}
 	}

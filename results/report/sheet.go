@@ -73,29 +73,27 @@ func (s *sheet) empty() bool {
 // nothing.
 func (s *sheet) write(b *strings.Builder, title string) {
 	g := &grid{left: map[int]bool{}, together: s.together}
-	var heads []string
 	var printed [][]string
 	place := make([]int, len(s.columns)) // where a column of the sheet begins in the grid
 	for j, c := range s.columns {
-		place[j] = g.columns
+		place[j] = len(g.heads)
 		texts, used := c.print(s.rows, j)
 		if !used {
 			continue
 		}
-		heads, printed = append(heads, c.heads), append(printed, texts)
-		g.left[g.columns] = c.left
-		g.columns++
+		g.left[len(g.heads)] = c.left
+		g.heads, printed = append(g.heads, c.heads), append(printed, texts)
 	}
 	for i, r := range s.rows {
 		if len(g.sections) == 0 || r.begins {
-			g.sections = append(g.sections, section{heads: heads})
+			g.sections = append(g.sections, nil)
 		}
 		out := row{indent: r.indent, label: r.label, span: r.span, spanAt: place[r.spanAt]}
 		for j := range printed {
 			out.cells = append(out.cells, printed[j][i])
 		}
 		last := &g.sections[len(g.sections)-1]
-		last.rows = append(last.rows, out)
+		*last = append(*last, out)
 	}
 	if title != "" {
 		b.WriteString(title + "\n")

@@ -130,15 +130,14 @@ func TestGridFits(t *testing.T) {
 		for _, size := range []int{1, 7, 20, 45} {
 			for _, label := range []int{0, 10, 40, 63, 200} {
 				for _, together := range []bool{false, true} {
-					g := &grid{columns: columns, together: together}
-					s := section{}
+					g := &grid{together: together}
 					r := row{indent: 2, label: strings.Repeat("l", label)}
 					for range columns {
-						s.heads = append(s.heads, "head")
+						g.heads = append(g.heads, "head")
 						r.cells = append(r.cells, strings.Repeat("9", size))
 					}
-					s.rows = []row{{label: "title"}, r, {indent: 2, label: r.label, span: "not exercised"}}
-					g.sections = []section{s, s}
+					rows := []row{{label: "title"}, r, {indent: 2, label: r.label, span: "not exercised"}}
+					g.sections = [][]row{rows, rows}
 					var b strings.Builder
 					g.write(&b)
 					for _, line := range strings.Split(b.String(), "\n") {
