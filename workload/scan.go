@@ -22,6 +22,17 @@ type scanner struct {
 	body []byte
 
 	answer
+
+	// What was learnt about the connection; it stays.
+	last   lastWords
+	broken string // why this is not the protocol
+}
+
+// lastWords is what a server says before it closes a connection: an error of
+// severity FATAL or PANIC, or the warning that it sends when it must end at
+// once (quickdie in its source). Empty when it said nothing.
+type lastWords struct {
+	sqlstate, message string
 }
 
 // answer is what was learnt since the last reset.
@@ -31,13 +42,9 @@ type answer struct {
 	copyIn   bool    // the server waits for COPY data
 	copied   bool    // a COPY began, either way
 	sqlstate [5]byte // of the first error; zero when there was none
-	fatal    string  // severity and message of the error that ends the connection
-	broken   string  // why this is not the protocol
 }
 
-func (s *scanner) reset() {
-	s.status, s.parsed, s.copyIn, s.copied, s.sqlstate = 0, false, false, false, [5]byte{}
-}
+func (s *scanner) reset() { s.answer = answer{} }
 
 // keptBody is how much of a message's body is read at most. An error's fields
 // come in a fixed order, severity, code and message first.
@@ -59,7 +66,7 @@ func (s *scanner) scan(b []byte) (ready bool) {
 		}
 		b = b[5:]
 		switch kind {
-		case 'Z', 'E':
+		case 'Z', 'E', 'N':
 			if size > len(b) {
 				if len(b) >= keptBody { // what is here suffices
 					s.skip = size - len(b)
@@ -71,7 +78,7 @@ func (s *scanner) scan(b []byte) (ready bool) {
 				return ready
 			}
 			ready = s.read(kind, b[:size]) || ready
-		case 'C', 'D', 'T', '1', '2', 'n', 'I', 'N', 'S', 'A', 'd', 'c', '3', 't', 's':
+		case 'C', 'D', 'T', '1', '2', 'n', 'I', 'S', 'A', 'd', 'c', '3', 't', 's':
 			if kind == '1' {
 				s.parsed = true
 			}
@@ -158,15 +165,13 @@ func (s *scanner) read(kind byte, body []byte) (ready bool) {
 		}
 		body = body[min(len(body), 2+end):]
 	}
-	if s.sqlstate[0] == 0 {
+	if kind == 'E' && s.sqlstate[0] == 0 {
+		copy(s.sqlstate[:], "XX000") // what PostgreSQL says of errors without a SQLSTATE
 		copy(s.sqlstate[:], state)
-		if s.sqlstate[0] == 0 {
-			copy(s.sqlstate[:], "XX000")
-		}
 	}
-	if string(severity) == "FATAL" || string(severity) == "PANIC" {
-		s.fatal = string(severity) + ": " + string(text)
-		copy(s.sqlstate[:], state)
+	// Class 57 is operator intervention; 57P are shutdown, crash and the like.
+	if ends := string(severity) == "FATAL" || string(severity) == "PANIC"; ends || kind == 'N' && bytes.HasPrefix(state, []byte("57P")) {
+		s.last = lastWords{string(state), string(severity) + ": " + string(text)}
 	}
 	return false
 }

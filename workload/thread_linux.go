@@ -329,12 +329,12 @@ func (p *part) count(sqlstate [5]byte) {
 
 // lost is the error of a connection that came to an end.
 func (c *client) lost(err error) *LostError {
-	e := &LostError{Client: c.index, Message: c.fatal, Err: err}
-	if c.fatal != "" {
-		e.SQLState = string(c.sqlstate[:])
-	} else if c.broken != "" {
+	e := &LostError{Client: c.index, SQLState: c.last.sqlstate, Message: c.last.message, Err: err}
+	switch {
+	case e.Message != "":
+	case c.broken != "":
 		e.Message = "what the server sends is not its protocol: " + c.broken
-	} else if err == io.EOF || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+	case err == io.EOF || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET):
 		e.Message = "the server closed it without a word"
 	}
 	return e

@@ -84,53 +84,33 @@ type piece struct {
 	backslash bool   // a backslash command follows
 }
 
-// cut takes one command off text, from pos on. It knows of SQL what psql's own
-// lexer must know to find the end of a statement.
+// cut takes one command off text, from pos on.
 func cut(text string, pos int) piece {
 	l := lexer{text: text, pos: pos}
 	p := piece{start: -1}
 	var sql strings.Builder
-	depth := 0    // of parentheses
-	body := 0     // of BEGIN ... END and CASE ... END in a routine's body
-	var head head // tells whether it is a routine
+	var n nesting
 	closed := true
 	for {
 		t := l.next()
 		// Blanks and -- comments count only once there is something else.
-		if p.start < 0 && t.kind != tokenBlank && t.kind != tokenEnd && t.kind != tokenBackslash {
+		if p.start < 0 {
+			if t.kind == tokenBlank {
+				continue
+			}
 			p.start = t.pos
 		}
 		switch t.kind {
-		case tokenBlank:
-			if p.start < 0 {
-				continue
-			}
-		case tokenOpen:
-			depth++
-		case tokenClose:
-			depth = max(depth-1, 0)
-		case tokenName:
-			word := text[t.pos:l.pos]
-			if depth == 0 && head.routine() {
-				switch {
-				case strings.EqualFold(word, "BEGIN"), body > 0 && strings.EqualFold(word, "CASE"):
-					body++
-				case body > 0 && strings.EqualFold(word, "END"):
-					body--
-				}
-			}
-			head.add(word)
 		case tokenEscaped: // \; or \:
 			sql.WriteByte(text[t.pos+1])
 			if text[t.pos+1] == ';' {
-				head.words = nil // another statement begins
-				head.full = false
+				n.restart()
 			}
 			continue
 		case tokenUnclosed:
 			closed = false
 		case tokenSemicolon:
-			if depth == 0 && body == 0 {
+			if n.outside() {
 				sql.WriteByte(';')
 				p.sql, p.end = sql.String(), l.pos
 				return p
@@ -143,27 +123,50 @@ func cut(text string, pos int) piece {
 			}
 			return p
 		}
-		sql.WriteString(text[t.pos:l.pos])
+		token := text[t.pos:l.pos]
+		n.take(t.kind, token)
+		sql.WriteString(token)
 	}
 }
 
-// head collects the first words of a statement as far as they can belong to
-// CREATE [OR REPLACE] {FUNCTION | PROCEDURE}.
-type head struct {
+// nesting follows a statement's tokens as far as it takes to know whether a
+// semicolon ends it: what psql's own lexer knows of SQL.
+type nesting struct {
+	depth int // of parentheses
+	body  int // of BEGIN ... END and CASE ... END in a routine's body
+	// The statement's first words in upper case, four at most: they tell whether
+	// it is CREATE [OR REPLACE] {FUNCTION | PROCEDURE}.
 	words []string
-	full  bool // no further word can change the answer
 }
 
-func (h *head) add(word string) {
-	if h.full {
-		return
+func (n *nesting) take(kind tokenKind, token string) {
+	switch kind {
+	case tokenOpen:
+		n.depth++
+	case tokenClose:
+		n.depth = max(n.depth-1, 0)
+	case tokenName:
+		if n.depth == 0 && n.routine() {
+			switch {
+			case strings.EqualFold(token, "BEGIN"), n.body > 0 && strings.EqualFold(token, "CASE"):
+				n.body++
+			case n.body > 0 && strings.EqualFold(token, "END"):
+				n.body--
+			}
+		}
+		if len(n.words) < 4 {
+			n.words = append(n.words, strings.ToUpper(token))
+		}
 	}
-	h.words = append(h.words, strings.ToUpper(word))
-	h.full = len(h.words) == 4
 }
 
-func (h *head) routine() bool {
-	w := h.words
+func (n *nesting) outside() bool { return n.depth == 0 && n.body == 0 }
+
+// restart begins another statement of the same command.
+func (n *nesting) restart() { n.words = nil }
+
+func (n *nesting) routine() bool {
+	w := n.words
 	if len(w) == 0 || w[0] != "CREATE" {
 		return false
 	}
@@ -175,12 +178,12 @@ func (h *head) routine() bool {
 }
 
 // firstWords returns, for each statement of a command that \; may have put
-// together, its first three words in upper case. It stops collecting at
-// whatever is no word.
+// together, the words it begins with in upper case, three at most.
 func firstWords(sql string) [][]string {
 	l := lexer{text: sql}
-	depth, collecting := 0, true
+	var n nesting
 	statements := [][]string{nil}
+	collecting := true
 	for {
 		t := l.next()
 		last := &statements[len(statements)-1]
@@ -193,17 +196,16 @@ func firstWords(sql string) [][]string {
 				*last = append(*last, strings.ToUpper(sql[t.pos:l.pos]))
 			}
 		case tokenSemicolon:
-			if depth == 0 {
+			if n.outside() {
 				statements = append(statements, nil)
 				collecting = true
+				n.restart()
+				continue
 			}
-		case tokenOpen:
-			depth++
 			collecting = false
-		case tokenClose:
-			depth = max(depth-1, 0)
 		default:
 			collecting = false
 		}
+		n.take(t.kind, sql[t.pos:l.pos])
 	}
 }
