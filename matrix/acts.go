@@ -2,11 +2,8 @@ package matrix
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"pgtare/matrix/server"
 	"pgtare/workload"
@@ -82,10 +79,9 @@ func (r *runner) serverWorkload(p *panel, cell int) server.Workload {
 // isn't counted; of the others one without the activity is enough, because a
 // checkpoint or an autovacuum may have been counted in the rest.
 func (r *runner) unmet(ctx context.Context, p *panel, cell int, needs server.Needs) (string, error) {
-	c := r.plan.Cells[cell]
-	conn, err := pgconn.ConnectConfig(ctx, r.instances[c.instance].target.Config())
+	conn, err := r.connect(ctx, r.plan.Cells[cell].instance)
 	if err != nil {
-		return "", r.lost(fmt.Errorf("connect to %s: %w", c.Server, err))
+		return "", err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	for pass := range 3 {

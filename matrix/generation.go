@@ -108,9 +108,9 @@ func (r *runner) open(ctx context.Context, p *panel, generation int) (_ *session
 	}
 	for i, n := range perInstance {
 		for ; n < p.Sessions; n++ {
-			c, err := pgconn.ConnectConfig(ctx, r.instances[i].target.Config())
+			c, err := r.connect(ctx, i)
 			if err != nil {
-				return nil, r.lost(fmt.Errorf("open an idle session on %s: %w", r.instances[i].facts.Label, err))
+				return nil, err
 			}
 			s.idle = append(s.idle, c)
 		}
@@ -131,6 +131,8 @@ func (r *runner) openCell(ctx context.Context, p *panel, cell, generation int) (
 		}
 	}
 	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, r.grace())
+	defer cancel()
 	g, err := r.wire.Open(ctx, l.spec)
 	if err != nil {
 		return load{}, fmt.Errorf("open %d sessions of cell %s (%s) on %s: %w", p.Clients, c.ID, c.name(), c.Server, err)

@@ -114,9 +114,9 @@ func (r *runner) checkSessions(ctx context.Context, i, sessions int) error {
 	if inst.managed != nil {
 		return nil
 	}
-	conn, err := pgconn.ConnectConfig(ctx, inst.target.Config())
+	conn, err := r.connect(ctx, i)
 	if err != nil {
-		return r.lost(fmt.Errorf("connect to %s: %w", inst.facts.Label, err))
+		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	free, err := queryInt(ctx, conn, `SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
@@ -195,9 +195,9 @@ func (r *runner) prepare(ctx context.Context) error {
 		if inst.target.Schema() == "" {
 			return usagef("%s takes no writes (it is a standby, or default_transaction_read_only is on), and the workload %s writes; use -b select1 or a script that only reads", inst.facts.Label, b.Name)
 		}
-		conn, err := pgconn.ConnectConfig(ctx, inst.target.Config())
+		conn, err := r.connect(ctx, i)
 		if err != nil {
-			return r.lost(fmt.Errorf("connect to %s: %w", inst.facts.Label, err))
+			return err
 		}
 		defer conn.Close(context.WithoutCancel(ctx))
 		var statements []string
@@ -384,6 +384,21 @@ func (r *runner) readLogs(run int) {
 		}
 	}
 }
+
+// connect opens a session that isn't measured. A postmaster that is stopped
+// takes connections and never answers, hence the limit.
+func (r *runner) connect(ctx context.Context, instance int) (*pgconn.PgConn, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.grace())
+	defer cancel()
+	conn, err := pgconn.ConnectConfig(ctx, r.instances[instance].target.Config())
+	if err != nil {
+		return nil, r.lost(fmt.Errorf("connect to %s: %w", r.label(instance), err))
+	}
+	return conn, nil
+}
+
+// label is the server's of an instance.
+func (r *runner) label(instance int) string { return r.labels[r.plan.Instances[instance].Server] }
 
 // queryInt runs a query that yields one integer.
 func queryInt(ctx context.Context, conn *pgconn.PgConn, sql string) (n int, err error) {

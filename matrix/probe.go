@@ -55,8 +55,10 @@ func (r *runner) probe(ctx context.Context) error {
 			var readBack map[string]string
 			reason := missing
 			if reason == "" {
+				limited, cancel := context.WithTimeout(ctx, r.grace())
 				var err error
-				readBack, err = server.Probe(ctx, r.instances[i].target.Config(), settings)
+				readBack, err = server.Probe(limited, r.instances[i].target.Config(), settings)
+				cancel()
 				var na *server.NotApplicable
 				switch {
 				case errors.As(err, &na):
@@ -118,9 +120,9 @@ func present(v, baseline variant, absent map[string]string) (settings []server.S
 // settingFacts reads what a server says about the matrix's settings, and the
 // names of all that it has.
 func (r *runner) settingFacts(ctx context.Context, i int) (map[string]server.Fact, []string, error) {
-	conn, err := pgconn.ConnectConfig(ctx, r.instances[i].target.Config())
+	conn, err := r.connect(ctx, i)
 	if err != nil {
-		return nil, nil, r.lost(fmt.Errorf("connect to %s: %w", r.labels[i], err))
+		return nil, nil, err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	facts, err := server.Facts(ctx, conn, r.settingNames())
@@ -230,9 +232,9 @@ func (r *runner) try(ctx context.Context) error {
 
 func (r *runner) tryCell(ctx context.Context, p *panel, cell int) error {
 	c := r.plan.Cells[cell]
-	conn, err := pgconn.ConnectConfig(ctx, r.instances[c.instance].target.Config())
+	conn, err := r.connect(ctx, c.instance)
 	if err != nil {
-		return r.lost(fmt.Errorf("connect to %s: %w", c.Server, err))
+		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	if Mode(p.Mode) == SingleTransaction {
