@@ -420,7 +420,7 @@ func TestServerLost(t *testing.T) {
 		name    string
 		signal  syscall.Signal
 		message string
-	}{{"killed", syscall.SIGKILL, "killed"}, {"stopped", syscall.SIGSTOP, "answer"}} {
+	}{{"killed", syscall.SIGKILL, "killed"}, {"stopped", syscall.SIGSTOP, "is stopped"}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			cache := cacheDir(t)
