@@ -14,16 +14,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPUs returns the numbers of the CPUs that this process may use, ascending.
-// They are those of the process's first thread: threads that pgtare has pinned
-// don't narrow it. It returns nil where /proc doesn't tell.
-func CPUs() []int {
+// CPUs returns the numbers of the CPUs that this process may use, ascending,
+// as they were when it started; nil where /proc doesn't tell.
+//
+// Note: reading them anew, from the process's first thread, was tried. The Go
+// runtime may run a goroutine that pins itself on just that thread.
+func CPUs() []int { return slices.Clone(cpusAtStart) }
+
+var cpusAtStart = func() []int {
 	cpus, err := parseList(field("/proc/self/status", "Cpus_allowed_list", ":"))
 	if err != nil {
 		return nil
 	}
 	return cpus
-}
+}()
 
 // SetAffinity restricts a process (its first thread) or a thread to some CPUs;
 // 0 is the calling thread.
