@@ -26,21 +26,9 @@ func version() string {
 	if !ok {
 		return "devel"
 	}
-	v, modified := info.Main.Version, ""
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			if v == "" || v == "(devel)" {
-				v = "devel-" + s.Value[:min(12, len(s.Value))]
-			}
-		case "vcs.modified":
-			if s.Value == "true" {
-				modified = "+modified"
-			}
-		}
+	// The go command makes a version of the commit, and of changes above it.
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
 	}
-	if v == "" || v == "(devel)" {
-		return "devel"
-	}
-	return v + modified
+	return "devel"
 }
