@@ -110,10 +110,9 @@ func pick(ps []packaged, n Spec) (packaged, bool) {
 }
 
 func cachedPackages(dir, prefix string) []packaged {
-	entries, _ := os.ReadDir(dir)
 	var ps []packaged
-	for _, e := range entries {
-		if name, ok := strings.CutPrefix(e.Name(), prefix); ok {
+	for _, path := range entries(dir) {
+		if name, ok := strings.CutPrefix(filepath.Base(path), prefix); ok {
 			if p, ok := parsePackaged(name); ok {
 				ps = append(ps, p)
 			}
@@ -181,7 +180,7 @@ func (r *resolver) fetch(ctx context.Context, cache, pkg, prefix string, p packa
 	if _, err := r.npm(ctx, tgz, Spec{Kind: Version, Text: p.version}, "pack", "--silent", pkg+"@"+p.name); err != nil {
 		return err
 	}
-	files, _ := filepath.Glob(filepath.Join(tgz, "*.tgz"))
+	files := entries(tgz)
 	if len(files) != 1 {
 		return fmt.Errorf("fetch PostgreSQL %s: npm pack left %d packages, not one", p.version, len(files))
 	}

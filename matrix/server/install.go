@@ -28,15 +28,6 @@ type Installation struct {
 	Conninfo   string // of an attached server, with its secrets
 }
 
-// Masked returns the conninfo without secrets.
-func (i Installation) Masked() string {
-	masked, err := checkConninfo(i.Conninfo)
-	if err != nil {
-		return "***"
-	}
-	return masked
-}
-
 // ResolveConfig says where Resolve looks and keeps things.
 type ResolveConfig struct {
 	CacheDir string       // "" as in ManagerConfig

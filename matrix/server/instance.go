@@ -89,10 +89,11 @@ func (m *Manager) newInstance(ctx context.Context, inst Installation, cfg Instan
 // managedConfig is how to reach a managed instance: nothing of the user's
 // environment (PGOPTIONS, PGTZ, PGAPPNAME) may get into a measured session.
 func managedConfig(sockets string) (*pgconn.Config, error) {
-	c, err := pgconn.ParseConfig(fmt.Sprintf("host='%s' port=%d user=postgres database=postgres sslmode=disable", quoteConninfo(sockets), port))
+	c, err := pgconn.ParseConfig(fmt.Sprintf("host=/ port=%d user=postgres database=postgres sslmode=disable", port))
 	if err != nil {
 		return nil, fmt.Errorf("connect to a managed instance: %w", err)
 	}
+	c.Host = sockets // a conninfo would split it at commas
 	c.RuntimeParams = map[string]string{}
 	c.Password = ""
 	c.Fallbacks = nil
@@ -103,10 +104,10 @@ func managedConfig(sockets string) (*pgconn.Config, error) {
 
 // writeConf writes pgtare.conf and has postgresql.conf include it last.
 func (in *Instance) writeConf(cfg InstanceConfig) error {
-	type line struct{ name, value, why string }
+	type line struct{ name, value, why string } // why: for the file's reader
 	lines := []line{
 		{"listen_addresses", "", "no TCP"},
-		{"unix_socket_directories", in.sockets, "sockets in a directory of mode 0700"},
+		{"unix_socket_directories", `"` + strings.ReplaceAll(in.sockets, `"`, `""`) + `"`, "sockets in a directory of mode 0700"},
 		{"port", strconv.Itoa(port), "names the socket"},
 		{"timezone", "UTC", "alike in all versions"},
 		{"log_timezone", "UTC", "alike in all versions"},
@@ -122,7 +123,7 @@ func (in *Instance) writeConf(cfg InstanceConfig) error {
 	var b strings.Builder
 	b.WriteString("# Written by pgtare.\n")
 	for _, l := range lines {
-		fmt.Fprintf(&b, "%s = '%s'\n", l.name, quoteConf(l.value))
+		fmt.Fprintf(&b, "%s = '%s' # %s\n", l.name, quoteConf(l.value), l.why)
 		switch l.name {
 		case "unix_socket_directories": // a random path tells nobody anything
 			in.devs = append(in.devs, "unix_socket_directories (a private one)")
@@ -160,9 +161,6 @@ func (in *Instance) ID() string { return in.id }
 
 // Label returns the installation's label.
 func (in *Instance) Label() string { return in.inst.Label }
-
-// Installation returns what the instance runs.
-func (in *Instance) Installation() Installation { return in.inst }
 
 // Managed is true.
 func (in *Instance) Managed() bool { return true }

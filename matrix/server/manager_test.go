@@ -402,37 +402,52 @@ func TestOldTemplates(t *testing.T) {
 	}
 }
 
-// TestLongPath: a socket address holds 107 bytes.
-func TestLongPath(t *testing.T) {
+// TestOddPaths: a socket address holds 107 bytes, and some characters mean
+// something to configuration files, conninfos and patterns.
+func TestOddPaths(t *testing.T) {
 	sharedInstance(t)
-	cache := filepath.Join(openTempDir(t), strings.Repeat("long", 25))
-	if err := os.Mkdir(cache, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(shared.manager.templates.dir, filepath.Join(cache, "templates")); err != nil {
-		t.Fatal(err)
-	}
-	m, err := NewManager(t.Context(), ManagerConfig{CacheDir: cache})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	in, err := m.Create(t.Context(), shared.install, InstanceConfig{ID: "x"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := in.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	connect(t, in.Config())
-	if !strings.HasPrefix(in.sockets, "/tmp/") {
-		t.Errorf("the socket is in %s", in.sockets)
-	}
-	if err := m.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if exists(in.sockets) || exists(m.session.sockets) {
-		t.Error("Close left the socket's directory")
+	for _, c := range []struct {
+		name  string
+		under func(cache string) string // where the socket must be
+	}{
+		{strings.Repeat("long", 25), func(string) string { return "/tmp/pgtare-" }},
+		{`o'd,d "[* \`, func(cache string) string { return cache }},
+	} {
+		cache := filepath.Join(openTempDir(t), c.name)
+		if err := os.Mkdir(cache, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(shared.manager.templates.dir, filepath.Join(cache, "templates")); err != nil {
+			t.Fatal(err)
+		}
+		m, err := NewManager(t.Context(), ManagerConfig{CacheDir: cache})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		in, err := m.Create(t.Context(), shared.install, InstanceConfig{ID: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := in.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		connect(t, in.Config())
+		if !strings.HasPrefix(in.sockets, c.under(cache)) {
+			t.Errorf("the socket is in %s", in.sockets)
+		}
+		// As after a kill: the shared memory must be found below this path.
+		segments := segmentsOf(t, in.dir)
+		signalIn(in.dir, syscall.SIGKILL)
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if exists(in.sockets) || exists(m.session.sockets) || exists(m.session.dir) {
+			t.Error("Close left a directory")
+		}
+		if left := remaining(segments); len(left) > 0 {
+			t.Errorf("shared memory left: %q of %q", left, segments)
+		}
 	}
 }
 

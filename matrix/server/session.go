@@ -134,11 +134,11 @@ func removeAll(dir string) error {
 // removeDead removes the sessions in run that no living process holds. What
 // belongs to another user is left alone.
 func removeDead(run string, log func(string)) error {
-	entries, err := os.ReadDir(run)
+	list, err := os.ReadDir(run)
 	if err != nil {
 		return fmt.Errorf("read the cache directory: %w", err)
 	}
-	for _, e := range entries {
+	for _, e := range list {
 		if !e.IsDir() {
 			continue
 		}
@@ -165,6 +165,17 @@ func removeDead(run string, log func(string)) error {
 	return nil
 }
 
+// entries returns the paths of what is in dir; none if there is no dir.
+// (filepath.Glob would take a bracket in the path for a pattern.)
+func entries(dir string) []string {
+	list, _ := os.ReadDir(dir)
+	paths := make([]string, len(list))
+	for i, e := range list {
+		paths[i] = filepath.Join(dir, e.Name())
+	}
+	return paths
+}
+
 func flock(f *os.File, how int) error {
 	for {
 		err := unix.Flock(int(f.Fd()), how)
@@ -182,12 +193,12 @@ func processesIn(dir string) []int {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real // /proc shows real paths
 	}
-	entries, err := os.ReadDir("/proc")
+	list, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
 	}
 	var pids []int
-	for _, e := range entries {
+	for _, e := range list {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil || pid == os.Getpid() {
 			continue

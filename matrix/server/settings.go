@@ -139,7 +139,7 @@ func Probe(ctx context.Context, cfg *pgconn.Config, settings []Setting) (readbac
 			continue
 		}
 		if strings.EqualFold(s.Name, "log_connections") {
-			return nil, &NotApplicable{Setting: s, Words: "given at connecting it is accepted and shown, but the server has written its lines by then, or decided not to; it acts only from the server's configuration"}
+			return nil, &NotApplicable{Setting: s, Words: "given at connecting it is accepted and shown, but the server has logged the connection by then, or not; it acts from the server's configuration, and only on connecting"}
 		}
 		if f.Source != "client" {
 			return nil, &NotApplicable{Setting: s, Words: fmt.Sprintf("given at connecting, but pg_settings shows %s from source %q", f.shown(), f.Source)}

@@ -16,9 +16,8 @@ import (
 // No process may be left in dir. Without this every killed server would leave
 // a System V segment and files in /dev/shm until the next reboot.
 func removeShared(dir string) {
-	files, _ := filepath.Glob(filepath.Join(dir, "*", "data", "postmaster.pid"))
-	for _, f := range files {
-		removeSharedOf(f)
+	for _, instance := range entries(dir) {
+		removeSharedOf(filepath.Join(instance, "data", "postmaster.pid"))
 	}
 }
 

@@ -132,8 +132,7 @@ func (t *templates) get(ctx context.Context, inst Installation, scratch string) 
 // ofOtherBoots returns the templates that were made in other boots than key's.
 func (t *templates) ofOtherBoots(key string) []string {
 	_, boot, _ := strings.Cut(key, "-")
-	all, _ := filepath.Glob(filepath.Join(t.dir, "*"))
-	return slices.DeleteFunc(all, func(p string) bool { return strings.HasSuffix(p, "-"+boot) })
+	return slices.DeleteFunc(entries(t.dir), func(p string) bool { return strings.HasSuffix(p, "-"+boot) })
 }
 
 // startError explains why a child could not be started.

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/user"
@@ -54,7 +53,7 @@ func findRunUser() (runUser, error) {
 		}
 		return r, nil
 	}
-	return runUser{}, errors.New("PostgreSQL refuses to run as root, and this machine has neither a user postgres nor a user nobody; create one (useradd --system postgres) or run pgtare as an ordinary user")
+	return runUser{}, unavailablef("PostgreSQL refuses to run as root, and this machine has neither a user postgres nor a user nobody; create one (useradd --system postgres) or run pgtare as an ordinary user")
 }
 
 // attr returns the process attributes of a child that runs as this user, in a
