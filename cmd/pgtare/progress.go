@@ -35,7 +35,10 @@ func (p *progress) update(u matrix.Progress) {
 	defer p.mu.Unlock()
 	if p.bar == nil {
 		p.bar = progressbar.NewOptions(-1, progressbar.OptionSetWriter(p.w), progressbar.OptionClearOnFinish(),
-			progressbar.OptionSetPredictTime(false), progressbar.OptionSetWidth(20), progressbar.OptionThrottle(0))
+			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionSetWidth(20),
+			// No goroutine that turns a spinner while slices are measured: it
+			// is drawn when there is news, and that is between generations.
+			progressbar.OptionSpinnerChangeInterval(0))
 	}
 	text := u.Stage
 	if u.Total > 0 {
