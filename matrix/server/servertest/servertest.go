@@ -15,7 +15,6 @@ package servertest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -29,22 +28,20 @@ import (
 
 // Server is a running PostgreSQL.
 type Server struct {
-	target server.Target
+	config   *pgconn.Config
+	instance *server.Instance // nil: the one that PGTARE_TEST_SERVER names
 }
 
 // Config returns a copy of how to connect: a superuser, database postgres
 // (with PGTARE_TEST_SERVER, what that says).
-func (s *Server) Config() *pgconn.Config { return s.target.Config() }
+func (s *Server) Config() *pgconn.Config { return s.config.Copy() }
 
-// Target returns the server as the runner sees it.
-func (s *Server) Target() server.Target { return s.target }
+// Instance returns the managed instance, nil for the server that
+// PGTARE_TEST_SERVER names. One from Fresh always is managed.
+func (s *Server) Instance() *server.Instance { return s.instance }
 
-// Instance returns the managed instance. It panics on the server that
-// PGTARE_TEST_SERVER names; one from Fresh always is managed.
-func (s *Server) Instance() *server.Instance { return s.target.(*server.Instance) }
-
-// PID returns the postmaster's process ID, as Instance's.
-func (s *Server) PID() int { return s.Instance().PID() }
+// PID returns the postmaster's process ID of a managed server.
+func (s *Server) PID() int { return s.instance.PID() }
 
 // one holds what the tests of this binary share.
 var one struct {
@@ -61,16 +58,11 @@ func Main(m *testing.M) {
 	code := m.Run()
 	one.Lock()
 	defer one.Unlock()
-	var errs []error
-	if one.shared != nil {
-		errs = append(errs, one.shared.target.Close())
-	}
 	if one.manager != nil {
-		errs = append(errs, one.manager.Close())
-	}
-	if err := errors.Join(errs...); err != nil {
-		fmt.Fprintln(os.Stderr, "servertest:", err)
-		code = max(code, 1)
+		if err := one.manager.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, "servertest:", err)
+			code = max(code, 1)
+		}
 	}
 	os.Exit(code)
 }
@@ -82,22 +74,22 @@ func Start(t testing.TB) *Server {
 	t.Helper()
 	one.Lock()
 	defer one.Unlock()
-	if one.shared != nil {
-		if err := one.shared.target.Alive(t.Context()); err != nil {
+	switch conninfo := os.Getenv("PGTARE_TEST_SERVER"); {
+	case one.shared != nil && one.shared.instance != nil:
+		if err := one.shared.instance.Alive(t.Context()); err != nil {
 			t.Fatalf("the shared server: %v", err)
 		}
-		return one.shared
-	}
-	if conninfo := os.Getenv("PGTARE_TEST_SERVER"); conninfo != "" {
-		a, err := attach(t.Context(), conninfo)
+	case one.shared != nil:
+	case conninfo != "":
+		config, err := reach(t.Context(), conninfo)
 		if err != nil {
 			t.Fatalf("PGTARE_TEST_SERVER: %v", err)
 		}
-		one.shared = &Server{a}
-		return one.shared
+		one.shared = &Server{config: config}
+	default:
+		in := start(t, "shared")
+		one.shared = &Server{in.Config(), in}
 	}
-	in := start(t, "shared")
-	one.shared = &Server{in}
 	return one.shared
 }
 
@@ -113,19 +105,21 @@ func Fresh(t testing.TB) *Server {
 			t.Errorf("remove a server: %v", err)
 		}
 	})
-	return &Server{in}
+	return &Server{in.Config(), in}
 }
 
-func attach(ctx context.Context, conninfo string) (*server.Attached, error) {
-	spec, err := server.ParseSpec(conninfo)
+// reach parses a conninfo and tries it. It doesn't attach as the runner would:
+// the schema that makes is for one process, and test binaries run in parallel.
+func reach(ctx context.Context, conninfo string) (*pgconn.Config, error) {
+	config, err := pgconn.ParseConfig(conninfo)
 	if err != nil {
 		return nil, err
 	}
-	insts, err := server.Resolve(ctx, []server.Spec{spec}, server.ResolveConfig{})
+	conn, err := pgconn.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, err
 	}
-	return server.Attach(ctx, insts[0])
+	return config, conn.Close(ctx)
 }
 
 // start starts a managed instance; the caller holds the lock.

@@ -2,6 +2,7 @@ package servertest
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"syscall"
@@ -29,16 +30,32 @@ func TestStartIsShared(t *testing.T) {
 
 func TestFreshMayBeKilled(t *testing.T) {
 	s := Fresh(t)
-	if err := s.Target().Alive(t.Context()); err != nil {
+	if err := s.Instance().Alive(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Kill(s.PID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	for s.Target().Alive(t.Context()) == nil {
+	for s.Instance().Alive(t.Context()) == nil {
 	}
-	if err := s.Target().Alive(t.Context()); !strings.Contains(err.Error(), "SIGKILL") {
+	if err := s.Instance().Alive(t.Context()); !strings.Contains(err.Error(), "SIGKILL") {
 		t.Errorf("a killed server: %v", err)
+	}
+}
+
+// TestReach: another server, named by conninfo, is used as it is.
+func TestReach(t *testing.T) {
+	s := Fresh(t)
+	c := s.Config()
+	config, err := reach(t.Context(), fmt.Sprintf("host='%s' port=%d user=%s dbname=%s", c.Host, c.Port, c.User, c.Database))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Host != c.Host || config.Database != c.Database {
+		t.Errorf("reached %s %s", config.Host, config.Database)
+	}
+	if _, err := reach(t.Context(), "host=/none"); err == nil {
+		t.Error("reached nothing")
 	}
 }
 
