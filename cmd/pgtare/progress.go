@@ -38,7 +38,7 @@ func (p *progress) update(u matrix.Progress) {
 			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionSetWidth(20),
 			// No goroutine that turns a spinner while slices are measured: it
 			// is drawn when there is news, and that is between generations.
-			progressbar.OptionSpinnerChangeInterval(0))
+			progressbar.OptionSetSpinnerChangeInterval(0))
 	}
 	text := u.Stage
 	if u.Total > 0 {
