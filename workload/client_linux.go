@@ -42,7 +42,7 @@ type client struct {
 	prepared []bool // by command: its prepared statement exists
 	began    int64  // of the transaction, or of BEGIN and COMMIT
 	failure  [5]byte
-	refused  int // BEGINs in a row
+	refused  int // how often in a row one of the engine's own statements was
 
 	// Of the slice.
 	head   int // transactions until it is past its head
@@ -76,7 +76,8 @@ const (
 	requestCommand request = iota // of the script
 	requestBegin                  // BEGIN, COMMIT of single-transaction mode
 	requestCommit
-	requestRepair // ROLLBACK after a failed transaction
+	requestRepair // ROLLBACK (and BEGIN) after a failed transaction
+	requestAbort  // ROLLBACK after a COMMIT without effect
 )
 
 // window is where a client with a window of its own stands.
@@ -88,7 +89,8 @@ const (
 	windowOver
 )
 
-// mayRefuse is how many BEGINs in a row may fail before the slice does.
+// mayRefuse is how often in a row BEGIN or ROLLBACK may fail before the slice
+// does.
 const mayRefuse = 10
 
 const (
@@ -255,20 +257,15 @@ func (c *client) answered(t *thread) bool {
 
 	case requestRepair:
 		if c.status != g.between {
-			t.fail(fmt.Errorf("client %d: the session is in status %c after %s, and should be in %c", c.index, c.status, "ROLLBACK", g.between))
-			return false
+			return c.again(t, "ROLLBACK", g.repair)
 		}
+		c.refused = 0
 		c.state = stateEnd
 
 	case requestBegin:
-		if c.sqlstate[0] != 0 { // a time-out on a machine that was held up
+		if c.sqlstate[0] != 0 {
 			t.p.count(c.sqlstate)
-			if c.refused++; c.refused == mayRefuse {
-				t.fail(fmt.Errorf("client %d: BEGIN failed %d times in a row, at last with SQLSTATE %s", c.index, c.refused, c.sqlstate[:]))
-				return false
-			}
-			c.send(requestBegin, beginMessage)
-			return true
+			return c.again(t, "BEGIN", beginMessage)
 		}
 		c.refused = 0
 		now := t.clock()
@@ -279,15 +276,34 @@ func (c *client) answered(t *thread) bool {
 		}
 		c.state = stateChoose
 
-	case requestCommit:
-		t.p.commit += t.clock() - c.began
-		if c.sqlstate[0] != 0 { // a deferred constraint, a serialization failure
-			t.p.count(c.sqlstate)
+	case requestCommit, requestAbort:
+		if c.request == requestCommit {
+			t.p.commit += t.clock() - c.began
+			if c.sqlstate[0] != 0 { // a deferred constraint, a serialization failure
+				t.p.count(c.sqlstate)
+			}
 		}
+		if c.status != 'I' { // COMMIT was cancelled before it began
+			c.request = requestAbort
+			return c.again(t, "ROLLBACK", rollbackMessage)
+		}
+		c.refused = 0
 		c.state = stateIdle
 		t.running--
 		return false
 	}
+	return true
+}
+
+// again sends once more what did not have its effect: any statement may meet a
+// time-out on a machine that was held up. It gives up, and returns false, after
+// mayRefuse times in a row.
+func (c *client) again(t *thread, what string, message []byte) bool {
+	if c.refused++; c.refused == mayRefuse {
+		t.fail(fmt.Errorf("client %d: %s was refused %d times in a row, at last with SQLSTATE %q; the session's status is %c", c.index, what, c.refused, c.sqlstate[:], c.status))
+		return false
+	}
+	c.send(c.request, message)
 	return true
 }
 

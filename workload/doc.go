@@ -1,2 +1,58 @@
-// Package workload is the load engine.
+// Package workload is the load engine: it sends the scripts of a cell's clients
+// to a server and counts what comes back.
+//
+// A [Driver] opens generations: the clients of one cell on fresh connections
+// ([GenerationSpec]). Many are open at once, one per cell of a panel. A
+// [Generation] runs slices ([Slice]): a few milliseconds of load, then the
+// runner goes on to the next cell's. What a slice did is a [Result]. That is
+// the seam; [Wire] is the driver behind it, for Linux.
+//
+// # The anatomy of a slice
+//
+//	|-- head --|---------- window ----------|- drain -|
+//	 sent, not   measured, all clients are    nothing new is sent, all
+//	 measured    in flight                    in flight comes home
+//
+// The first transactions after a switch between cells are slow (caches, the
+// branch predictor, a sleeping CPU), hence the head. A client that has done its
+// head keeps sending until all clients of all threads have: so the window opens
+// for all at once, and nobody is measured with fewer neighbours than clients.
+//
+// One client: the first completion at or after the deadline is the last one,
+// and counted, so that the window holds whole transactions and T / N has no
+// bias however short the slice is. Several clients: the window is Length for
+// all, T is clients x Length and N the completions inside. Where that would
+// leave too few completions, Slice.PerClient gives each client the first kind
+// of window. A failed transaction takes time in T, and is not in N nor in the
+// histogram; it is data, counted by SQLSTATE, and its client goes on.
+//
+// In single-transaction mode a slice is one SQL transaction per client: BEGIN
+// goes out before the head, COMMIT after the drain, their means are in the
+// Result.
+//
+// # The engine
+//
+// Job threads exist once, each a goroutine that keeps its OS thread, and serve
+// all generations in turn; client i belongs to thread i mod j, as in pgbench.
+// Run hands every thread its part of the generation at once; the opening of
+// the window, which waits for the last client's head, is what keeps them
+// together. Connections are opened, authenticated and set up by pgx; then the
+// engine takes the socket over (and Go's poller lets go of it).
+//
+// Each client is a state machine (type client), which its thread drives from
+// one wait for the server to the next. Per transaction and command there are
+// three system calls, epoll_wait, recv and send, and one reading of the clock
+// per transaction; nothing is allocated, locked or looked up, since messages
+// are encoded when the generation opens and answers are scanned where they lie
+// (type scanner). The Notes at thread.drive tell why the calls are raw, and why
+// a single client waits in epoll, too.
+//
+// A thread looks up every 50 ms: then it notices that the slice was cancelled,
+// that another thread has failed, or that the server has not answered in time
+// ([ErrGrace]). A connection that ends is a [*LostError] with the server's last
+// words.
+//
+// # Scripts
+//
+// Package workload/script parses scripts; [Builtins] come with pgtare.
 package workload

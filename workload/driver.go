@@ -26,21 +26,26 @@ type Driver interface {
 type Generation interface {
 	// Backends returns the process IDs of the server's backends, client by client.
 	Backends() []int
-	// Run sends one slice and returns when nothing is in flight any more.
-	// After an error the generation can only be closed.
+	// Run sends one slice and returns when nothing is in flight any more. It
+	// fails with *LostError, with an error that wraps ErrGrace, or with the
+	// cause of ctx's end; then the generation can only be closed. A transaction
+	// that fails is no error, but counted in the result.
 	Run(ctx context.Context, s Slice) (Result, error)
+	// Close ends the sessions; what still runs in them is cancelled.
 	Close() error
 }
 
 // GenerationSpec says what one cell's clients are.
 type GenerationSpec struct {
 	Config   *pgconn.Config // address, user, database, start-up parameters: the cell's settings
-	Script   *script.Script
+	Script   *script.Script // one pass through it is a transaction
 	Vars     map[string]string // values of the script's variables
 	Protocol Protocol
 	Clients  int
 	// SingleTransaction: each slice is one SQL transaction per client. BEGIN is
-	// sent in the head, COMMIT after the drain; neither is measured.
+	// sent in the head, COMMIT after the drain; neither is measured. The script
+	// must not control transactions itself (script.TransactionControl). After a
+	// failed transaction ROLLBACK and BEGIN are sent, within T.
 	SingleTransaction bool
 	// OnConnect is called with every new connection before it is handed to the
 	// engine: the proof that the settings are in force, pinning the backend.
@@ -57,32 +62,45 @@ const (
 )
 
 // Slice is one stretch of load. Head transactions per client are sent first
-// and not measured. Then the window opens, for Length; or, when Count is set,
-// for Count transactions per client. Nothing new is sent after it, and all in
-// flight comes home (drain).
+// and not measured; a client that is done with its head goes on, still not
+// measured, until all are. Then the window opens, for Length; or, when Count is
+// set, for Count transactions per client, failed ones included. Nothing new is
+// sent after it, and all in flight comes home (drain). One of Length and Count
+// must be positive; Count goes first.
 type Slice struct {
 	Head   int
 	Length time.Duration
 	Count  int
-	// PerClient ends each client's window with its own first completion at or
-	// after the deadline, and T is the sum over clients: right where a slice
-	// holds few transactions per client. With one client it is always so.
+	// PerClient gives each client a window of its own: from its first
+	// completion when all are past their heads to its first completion Length
+	// later, or after Count transactions; T is the sum over clients. That is
+	// right where a slice holds few transactions per client, for each such
+	// window holds whole transactions. With Length, clients whose window is
+	// over go on, not measured, until all are, so that every transaction
+	// measured had as many neighbours. With one client it is always so.
 	PerClient bool
 	// Grace is how long after the deadline an answer is waited for; then the
-	// slice fails with ErrGrace.
+	// slice fails with ErrGrace. Before the window opens it is Length + Grace,
+	// and with Count it is Grace, for each transaction. 0: 10 s.
 	Grace time.Duration
 	// Histogram takes the latency (ns) of every successful transaction that
-	// completes in the window; nil: not kept.
+	// completes in the window, from when its first command could be sent; nil:
+	// not kept. What exceeds its range is recorded as its highest value.
 	Histogram *hdrhistogram.Histogram
-	// Latencies, when not nil, takes the latencies (ns) of client 0 in the
-	// order of the slice, head included, up to its capacity: for the pilot.
+	// Latencies, when not nil, takes the latencies (ns) of client 0's
+	// successful transactions in the order of the slice, head included, up to
+	// its capacity: for the pilot.
 	Latencies *[]int64
 }
 
 // Result is what a slice did.
 type Result struct {
-	N        int64         // successful transactions completed in the window
-	T        time.Duration // one client or PerClient: last completion - window start (summed); else clients x window
+	N int64 // successful transactions completed in the window
+	// T is the clients' time in the window, that of failed transactions
+	// included. One client or PerClient: last completion - window start, summed;
+	// else clients x window, the window being Length, or with Count the time from
+	// its opening to the last completion.
+	T        time.Duration
 	Head     time.Duration // start of the slice to start of the window
 	All      int64         // transactions of head, window and drain, failed ones included
 	Begin    time.Duration // SingleTransaction: mean over clients

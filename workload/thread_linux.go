@@ -79,13 +79,14 @@ func (t *thread) main(cpus []int, started chan<- error) {
 	var err error
 	if t.schedstat, err = unix.Open("/proc/thread-self/schedstat", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
 		t.schedstat = -1 // this kernel keeps no such statistics
-	} else {
-		defer unix.Close(t.schedstat)
 	}
 	started <- nil
 	for p := range t.jobs {
 		t.slice(p)
 		t.done <- struct{}{}
+	}
+	if t.schedstat >= 0 {
+		unix.Close(t.schedstat)
 	}
 	t.done <- struct{}{}
 }

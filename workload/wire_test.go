@@ -399,6 +399,62 @@ func TestFailuresAreCounted(t *testing.T) {
 	}
 }
 
+// A statement time-out may hit any statement, the engine's own BEGIN, COMMIT
+// and ROLLBACK included, where a backend is held up; it is counted, and no
+// session is left inside an SQL transaction.
+func TestTimeOutsAnywhere(t *testing.T) {
+	s := servertest.Start(t)
+	a := connectAdmin(t, s)
+	for _, single := range []bool{false, true} {
+		config := s.Config()
+		config.RuntimeParams["statement_timeout"] = "1"
+		text, count := "SELECT 1", 1
+		if !single {
+			text, count = "BEGIN; SELECT 1; END", 50
+		}
+		g := open(t, wire(t, 1), GenerationSpec{Config: config, Script: mustParse(t, text), Protocol: Simple, Clients: 2, SingleTransaction: single})
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(stopped)
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Duration(i%7) * 100 * time.Microsecond):
+				}
+				pid := g.Backends()[i%2]
+				signal(t, pid, syscall.SIGSTOP)
+				time.Sleep(2 * time.Millisecond)
+				signal(t, pid, syscall.SIGCONT)
+			}
+		}()
+		failures := int64(0)
+		for i, started := 0, time.Now(); failures < 10 && time.Since(started) < 10*time.Second; i++ {
+			r, err := g.Run(t.Context(), Slice{Count: count})
+			if err != nil {
+				t.Error(err)
+				break
+			}
+			for state, n := range r.Failures {
+				if failures += n; state != "57014" {
+					t.Errorf("%d failures with SQLSTATE %s, want 57014 (query_canceled) only", n, state)
+				}
+			}
+			if i%20 != 0 {
+				continue
+			}
+			if n := a.number(fmt.Sprintf("SELECT count(*) FROM pg_stat_activity WHERE pid IN (%s) AND state IN ('idle in transaction', 'idle in transaction (aborted)')", list(g.Backends()))); n != 0 {
+				t.Errorf("%d sessions are inside an SQL transaction", n)
+			}
+		}
+		close(stop)
+		<-stopped
+		if failures < 10 {
+			t.Errorf("%d time-outs were met, too few to prove anything", failures)
+		}
+	}
+}
+
 // The time of failed transactions is part of T, and not in the histogram.
 func TestFailedTransactionsTakeTime(t *testing.T) {
 	s := servertest.Start(t)
