@@ -37,8 +37,8 @@ type Generation interface {
 
 // GenerationSpec says what one cell's clients are.
 type GenerationSpec struct {
-	Config   *pgconn.Config // address, user, database, start-up parameters: the cell's settings
-	Script   *script.Script // one pass through it is a transaction
+	Config   *pgconn.Config    // address, user, database, start-up parameters: the cell's settings
+	Script   *script.Script    // one pass through it is a transaction
 	Vars     map[string]string // values of the script's variables
 	Protocol Protocol
 	Clients  int
