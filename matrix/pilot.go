@@ -23,10 +23,13 @@ const (
 	minRounds       = 20 // per generation
 	fewRounds       = 4  // where slices hold too few transactions for the trimmed estimate: backends are worth more than rounds
 	maxSetupShare   = 1.0 / 3
+	minGenerations  = 3  // per run, where the measured time allows
 	minWarmup       = 10 // plan_cache_mode settles at the 6th execution
 	settledPlan     = 6
+	warmupParts     = 4
 	maxWarmup       = 100000
-	shortWarmup     = 4 * time.Millisecond // below, CPU per transaction is too noisy to be called flat
+	manyWarmup      = 200                    // short transactions are not called flat before,
+	shortWarmup     = 100 * time.Millisecond // nor any in less time: a single stall would decide
 	longWarmup      = time.Second
 	maxWarmupTime   = 10 * time.Second
 	probeSlices     = 60 // in all of a panel
@@ -122,14 +125,13 @@ func (r *runner) pilotPanel(ctx context.Context, p *panel) error {
 	}
 	p.SliceNs, p.perClient = int64(length), p.Clients > 1 && length < minTransactions*single
 
-	// A gap between slices costs about 0.1 ms; it belongs to neither share.
-	p.Rounds = r.plan.Spec.Rounds
-	if p.Rounds == 0 {
-		p.Rounds = roundsOf(length, single, connect+warmupTime)
-	}
 	perRun := r.plan.Spec.Duration
 	if n := r.plan.Spec.Transactions; n > 0 {
 		perRun = time.Duration(n) * single
+	}
+	p.Rounds = r.plan.Spec.Rounds
+	if p.Rounds == 0 {
+		p.Rounds = roundsOf(length, single, connect+warmupTime, perRun)
 	}
 	slice := max(length, single) // a transaction longer than the slice is its own slice
 	p.Generations = max(1, int(math.Ceil(float64(perRun)/float64(time.Duration(p.Rounds)*slice)-1e-9)))
@@ -140,7 +142,8 @@ func (r *runner) pilotPanel(ctx context.Context, p *panel) error {
 // are flat, in stretches that double, and returns how many that took.
 //
 // Flat is, twice in a row: a doubled stretch takes no more than 3 % less CPU
-// than the one before it, and pages are touched for the first time hardly ever,
+// than the one before it (the cheapest of its four parts, since others on the
+// machine only ever add), and pages are touched for the first time hardly ever,
 // or as often as before (memory that is given back and taken again). Where
 // 10 transactions take over a second, that second must do (six transactions
 // with prepared statements, whose plans settle then).
@@ -149,23 +152,32 @@ func (r *runner) warmupLength(ctx context.Context, p *panel, l *load) (n int, to
 	var last stretch
 	flat, began := 0, time.Now()
 	for size := 1; ; {
-		faults, cpu := l.faults(), l.cpu()
-		res, err := r.slice(ctx, l, workload.Slice{Count: size})
-		if err != nil {
-			return 0, 0, err
+		faults, done := l.faults(), int64(0)
+		now := stretch{cpu: math.Inf(1)}
+		for part := range warmupParts {
+			count := (part+1)*size/warmupParts - part*size/warmupParts
+			if count == 0 {
+				continue
+			}
+			cpu := l.cpu()
+			res, err := r.slice(ctx, l, workload.Slice{Count: count})
+			if err != nil {
+				return 0, 0, err
+			}
+			now.cpu = min(now.cpu, float64(l.cpu()-cpu)/float64(max(1, res.All)))
+			done += res.All
 		}
 		n += size
 		took = time.Since(began)
 		r.longest = max(r.longest, took/time.Duration(n))
-		done := float64(max(1, res.All))
-		now := stretch{float64(l.faults()-faults) / done, float64(l.cpu()-cpu) / done}
+		now.faults = float64(l.faults()-faults) / float64(max(1, done))
 		if now.cpu >= 0.97*last.cpu && (now.faults <= 0.05 || now.faults >= 0.95*last.faults) {
 			flat++
 		} else {
 			flat = 0
 		}
 		switch enough := n >= minWarmup || p.Protocol != string(workload.Prepared) || n >= settledPlan; {
-		case n >= maxWarmup, took > maxWarmupTime, took > longWarmup && enough, n >= minWarmup && took > shortWarmup && flat >= 2:
+		case n >= maxWarmup, took > maxWarmupTime, took > longWarmup && enough, n >= minWarmup && (n >= manyWarmup || took > shortWarmup) && flat >= 2:
 			return n, took, nil
 		}
 		last = now
@@ -223,14 +235,17 @@ func sliceLength(single, head time.Duration, sharedCPUs bool) time.Duration {
 }
 
 // roundsOf is the number of rounds of a generation: more than the least where
-// connecting, proof and warm-up would take over a third of its time.
-func roundsOf(slice, single, setup time.Duration) int {
+// connecting, proof and warm-up would take over a third of its time, but not so
+// many that a run holds fewer than three generations, because replicates are
+// worth more than the time they cost.
+func roundsOf(slice, single, setup, perRun time.Duration) int {
 	least := minRounds
 	if slice < minTransactions*single {
 		least = fewRounds
 	}
-	perRound := max(slice, single)
-	return max(least, int(math.Ceil(float64(setup)*(1-maxSetupShare)/maxSetupShare/float64(perRound))))
+	perRound := float64(max(slice, single))
+	wanted := math.Ceil(float64(setup) * (1 - maxSetupShare) / maxSetupShare / perRound)
+	return max(least, int(min(wanted, float64(perRun)/minGenerations/perRound)))
 }
 
 // shareCPUs says whether clients and backends have to share CPUs.

@@ -220,13 +220,16 @@ func TestLengths(t *testing.T) {
 		if got != c.want {
 			t.Errorf("slice of transactions of %v, head %v, shared %v: %v, expected %v", c.single, c.head, c.shared, got, c.want)
 		}
-		if r := roundsOf(got, c.single, 0); r != c.rounds {
+		if r := roundsOf(got, c.single, 0, time.Second); r != c.rounds {
 			t.Errorf("rounds of transactions of %v: %d, expected %d", c.single, r, c.rounds)
 		}
 	}
-	// Connecting and warm-up of 100 ms take a third of 2 x 100 ms of slices.
-	if got := roundsOf(2*ms, 30*us, 100*ms); got != 100 {
+	// Connecting and warm-up of 100 ms take a third beside 200 ms of slices.
+	if got := roundsOf(2*ms, 30*us, 100*ms, time.Second); got != 100 {
 		t.Errorf("%d rounds beside a set-up of 100 ms, expected 100", got)
+	}
+	if got := roundsOf(2*ms, 30*us, 100*ms, 300*ms); got != 50 {
+		t.Errorf("%d rounds beside a set-up of 100 ms in runs of 300 ms, expected 50, three generations", got)
 	}
 }
 

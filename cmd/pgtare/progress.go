@@ -48,8 +48,8 @@ func (p *progress) update(u matrix.Progress) {
 			text += fmt.Sprintf(", %v left", u.Left.Round(time.Second))
 		}
 	}
-	p.bar.Describe(text)
 	p.bar.Set(u.Done) //nolint:errcheck // a terminal that can't be written to has nobody to tell
+	p.bar.Describe(text)
 }
 
 func (p *progress) line(text string) {
