@@ -2,7 +2,7 @@
 // what pgtare made of them. It serves the scripts beside it:
 //
 //	evidence equal [-pgbench FILE] RECORD...    equal cells: half-widths and false alarms
-//	evidence known RECORD                       work of known size: is cost(3000) twice cost(2000)?
+//	evidence known RECORD                       work of known size: is the second step's cost twice the first's?
 //
 // Standard errors are over matrices: pairs of one matrix share their
 // references and don't count for as many.
@@ -156,17 +156,27 @@ func readPairs(path string) (ratios []float64, err error) {
 	return ratios, nil
 }
 
-// known compares cost(3000) with 2 x cost(2000), where cost(n) is the time of
-// generate_series(1, n) above that of 1000. The two comparisons share their
-// reference, so the sum of their variances is a safe (wide) interval.
+// known compares cost(c) with 2 x cost(b) along the axis n = a, b, c of equal
+// steps, where cost is the time above that of a. The two comparisons share
+// their reference: with e its error, the difference of the two has -e + 2e, and
+// half-widths that add up as if they were independent are wide enough.
 func known(r *report.Report, w io.Writer) error {
 	type cost struct{ ns, lo, hi float64 }
 	var elapsed, cpu [2]*cost
+	var values []string
+	for _, a := range r.Plan.Axes {
+		if a.Name == "n" {
+			values = a.Values
+		}
+	}
+	if len(values) != 3 {
+		return fmt.Errorf("record %s: expected an axis n of three values", r.Environment.Record)
+	}
+	at := map[string]int{values[1]: 0, values[2]: 1}
 	for _, c := range r.Comparisons {
 		if c.Axis != "n" {
 			continue
 		}
-		at := map[string]int{"2000": 0, "3000": 1}
 		for _, cell := range r.Cells {
 			k, wanted := at[cell.Axes["n"]]
 			if cell.ID != c.Cell || !wanted {
@@ -195,8 +205,8 @@ func known(r *report.Report, w io.Writer) error {
 		if math.Abs(difference) > half {
 			word = "DISAGREE"
 		}
-		fmt.Fprintf(w, "%-11s cost(2000) %8.0f ns [%.0f, %.0f]  cost(3000) %8.0f ns [%.0f, %.0f]  cost(3000) - 2 x cost(2000) %+.0f +- %.0f: %s\n",
-			kind.name, a.ns, a.lo, a.hi, b.ns, b.lo, b.hi, difference, half, word)
+		fmt.Fprintf(w, "%-11s cost(%s) %.0f ns [%.0f, %.0f]  cost(%s) %.0f ns [%.0f, %.0f]  second - 2 x first %+.0f +- %.0f: %s\n",
+			kind.name, values[1], a.ns, a.lo, a.hi, values[2], b.ns, b.lo, b.hi, difference, half, word)
 	}
 	return nil
 }
