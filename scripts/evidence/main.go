@@ -157,9 +157,9 @@ func readPairs(path string) (ratios []float64, err error) {
 }
 
 // known compares cost(c) with 2 x cost(b) along the axis n = a, b, c of equal
-// steps, where cost is the time above that of a. The two comparisons share
-// their reference: with e its error, the difference of the two has -e + 2e, and
-// half-widths that add up as if they were independent are wide enough.
+// steps, where cost is the time above that of a. The difference is c - 2b + a,
+// with variance vc + 4vb + va; adding those of the two comparisons as if they
+// did not share a gives vc + 4vb + 5va, which is wide enough.
 func known(r *report.Report, w io.Writer) error {
 	type cost struct{ ns, lo, hi float64 }
 	var elapsed, cpu [2]*cost
