@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"pgtare/matrix/server"
 	"pgtare/workload"
 )
@@ -85,9 +87,9 @@ func (r *runner) unmet(ctx context.Context, p *panel, cell int, needs server.Nee
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	for pass := range 3 {
-		before, err := server.IOCounters(ctx, conn)
+		before, err := r.counters(ctx, conn)
 		if err != nil {
-			return "", r.lost(err)
+			return "", err
 		}
 		l, err := r.openCell(ctx, p, cell, 0)
 		if err != nil {
@@ -101,13 +103,20 @@ func (r *runner) unmet(ctx context.Context, p *panel, cell int, needs server.Nee
 		if err != nil {
 			return "", r.lost(err)
 		}
-		after, err := server.IOCounters(ctx, conn)
+		after, err := r.counters(ctx, conn)
 		if err != nil {
-			return "", r.lost(err)
+			return "", err
 		}
 		if reason := needs.Unmet(after.Sub(before)); pass > 0 && reason != "" {
 			return reason, nil
 		}
 	}
 	return "", nil
+}
+
+func (r *runner) counters(ctx context.Context, conn *pgconn.PgConn) (server.Counters, error) {
+	ctx, cancel := r.bounded(ctx)
+	defer cancel()
+	c, err := server.IOCounters(ctx, conn)
+	return c, r.lost(err)
 }

@@ -48,7 +48,7 @@ func (s Spec) describe() describedSpec {
 		d.Settings = append(d.Settings, describedAxis(a))
 	}
 	for _, a := range s.Vars {
-		d.Vars = append(d.Vars, describedAxis(a))
+		d.Vars = append(d.Vars, describedAxis{a.Name, a.Values})
 	}
 	for _, spec := range s.Servers {
 		d.Servers = append(d.Servers, spec.String())

@@ -16,7 +16,7 @@
 //  2. [Run]: find the servers, start the instances, probe every cell (a setting
 //     that isn't in force is n/a or an error before anything is measured), make
 //     each writing cell its own table.
-//  3. The pilot: some twenty probe slices for every panel, which set the head,
+//  3. The pilot: some sixty short probe slices for every panel, which set the head,
 //     the length of a slice and of a generation. They are frozen then, alike
 //     for all cells of a panel, and the probe slices are thrown away.
 //  4. The anchor, one unbroken second of each panel's baseline.

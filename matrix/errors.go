@@ -11,6 +11,12 @@ type UsageError struct{ Msg string }
 
 func (e *UsageError) Error() string { return e.Msg }
 
+// FailedCells says in which cells a whole generation passed without a success.
+// The others have a result.
+type FailedCells struct{ Msg string }
+
+func (e *FailedCells) Error() string { return e.Msg }
+
 func usagef(format string, args ...any) error {
 	return &UsageError{fmt.Sprintf(format, args...)}
 }

@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"pgtare/matrix/host"
+	"pgtare/matrix/server"
 	"pgtare/results"
 	"pgtare/workload"
 )
@@ -125,13 +127,9 @@ func (r *runner) openCell(ctx context.Context, p *panel, cell, generation int) (
 		Config: inst.target.Config(), Script: r.script(p, cell, generation), Vars: c.Vars, Protocol: workload.Protocol(p.Protocol),
 		Clients: p.Clients, SingleTransaction: Mode(p.Mode) == SingleTransaction, OnConnect: r.onConnect(p, cell),
 	}}
-	for _, s := range c.Settings {
-		if !s.Default {
-			l.spec.Config.RuntimeParams[s.Name] = s.Value
-		}
-	}
+	server.Apply(l.spec.Config, c.Settings)
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, r.grace())
+	ctx, cancel := r.bounded(ctx)
 	defer cancel()
 	g, err := r.wire.Open(ctx, l.spec)
 	if err != nil {
@@ -142,6 +140,9 @@ func (r *runner) openCell(ctx context.Context, p *panel, cell, generation int) (
 		for _, pid := range g.Backends() {
 			proc, err := host.OpenProc(pid)
 			if err != nil {
+				for _, p := range l.procs {
+					p.Close()
+				}
 				l.procs = nil // the backend may be gone already; the next slice will say so
 				break
 			}
@@ -192,10 +193,10 @@ func (r *runner) generation(ctx context.Context, p *panel, run, number int) erro
 	return nil
 }
 
-// mayLose is how many generations in a row may be lost before a run ends.
+// mayLose is how many generations in a row may be lost before the matrix ends.
 const mayLose = 2
 
-// tolerate lets a run go on after a generation in which an administrator
+// tolerate lets the matrix go on after a generation in which an administrator
 // ended a session: the generation isn't used.
 func (r *runner) tolerate(lost error, p *panel, run, number int) error {
 	err := r.lost(lost)
@@ -291,7 +292,7 @@ func appendSlice(g *results.Generation, round, position int, predecessor int64, 
 // complete adds the histogram to a line and writes it.
 func (r *runner) complete(g *results.Generation, cell int, h *hdrhistogram.Histogram, lost error) error {
 	if lost != nil {
-		if errors.Is(lost, context.Canceled) {
+		if r.interrupted() {
 			g.Lost = "interrupted"
 		} else {
 			g.Lost = lost.Error()
@@ -299,12 +300,12 @@ func (r *runner) complete(g *results.Generation, cell int, h *hdrhistogram.Histo
 	}
 	g.Histogram, g.MeanNs, g.MaxNs = results.EncodeHistogram(h), h.Mean(), h.Max()
 	g.P50Ns, g.P95Ns, g.P99Ns, g.P999Ns = h.ValueAtQuantile(50), h.ValueAtQuantile(95), h.ValueAtQuantile(99), h.ValueAtQuantile(99.9)
-	if lost == nil && len(g.Failures) > 0 && h.TotalCount() == 0 {
+	if lost == nil && h.TotalCount() == 0 {
 		var states []string
 		for _, s := range slices.Sorted(maps.Keys(g.Failures)) {
 			states = append(states, fmt.Sprintf("SQLSTATE %s (%d)", s, g.Failures[s]))
 		}
-		r.failed[r.plan.Cells[cell].ID] = strings.Join(states, ", ")
+		r.failed[r.plan.Cells[cell].ID] = cmp.Or(strings.Join(states, ", "), "none came to its end within a slice")
 	}
 	return r.writer.WriteGeneration(g)
 }
@@ -317,5 +318,5 @@ func (r *runner) failure() error {
 			parts = append(parts, fmt.Sprintf("%s (%s) on %s: %s", c.ID, c.name(), c.Server, why))
 		}
 	}
-	return fmt.Errorf("no transaction of a whole generation succeeded in cell %s", strings.Join(parts, "; "))
+	return &FailedCells{"no transaction of a whole generation succeeded in cell " + strings.Join(parts, "; ")}
 }

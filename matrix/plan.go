@@ -159,7 +159,9 @@ func (p *Plan) addAxes() {
 	p.Axes = []results.Axis{{Name: "server", Values: labels}, {Name: "workload", Values: []string{p.Spec.Workload.Name()}},
 		{Name: "mode", Values: modes}}
 	for _, v := range p.Spec.Vars {
-		p.Axes = append(p.Axes, results.Axis{Name: v.Name, Values: v.Values})
+		if len(v.Values) > 1 {
+			p.Axes = append(p.Axes, results.Axis{Name: v.Name, Values: v.Values})
+		}
 	}
 	p.Axes = append(p.Axes, results.Axis{Name: "setting", Values: variants})
 }
@@ -178,13 +180,15 @@ func (p *Plan) addCells(panel int) {
 		c.Server = plannedLabel(spec.Servers[p.Instances[c.instance].Server])
 		c.Instance = p.Instances[c.instance].ID
 		c.Isolation, c.Schedule, c.Status = "session", "slice", "ok"
-		c.Axes = map[string]string{"server": c.Server, "mode": string(p.Panels[panel].Mode), "workload": spec.Workload.Name(), "setting": c.Label}
+		c.Axes = map[string]string{"server": c.Server, "mode": string(p.Panels[panel].Mode), "workload": spec.Workload.Name(), "setting": c.variant}
 		c.Cell.Settings = map[string]string{}
 		for _, s := range c.Settings {
 			c.Cell.Settings[s.Name] = s.Value
 		}
-		for name, value := range c.Vars {
-			c.Axes[name] = value
+		for _, v := range spec.Vars {
+			if len(v.Values) > 1 {
+				c.Axes[v.Name] = c.Vars[v.Name]
+			}
 		}
 		p.Cells = append(p.Cells, c)
 		return c.ID

@@ -56,9 +56,9 @@ func TestPlan(t *testing.T) {
 		"servers":      {Workload: builtinWorkload(t, "select1"), Servers: serverSpecs(t, "13", "18"), Settings: three[:1], Controls: 1},
 		"servers-bare": {Workload: builtinWorkload(t, "insert"), Servers: serverSpecs(t, "13", "16", "18"), Controls: 1, Clients: 8, Threads: 2},
 		"variable": {Workload: scriptWorkload(t, "select count(*) from generate_series(1, :n)"), Controls: 1,
-			Vars: []VarAxis{{"n", []string{"1000", "2000", "3000"}}}},
+			Vars: []VarAxis{{Name: "n", Values: []string{"1000", "2000", "3000"}}}},
 		"variable-setting": {Workload: scriptWorkload(t, "select :n"), Controls: 1, Settings: []SettingAxis{set("jit", "off", "on"), set("work_mem", "4MB")},
-			Vars: []VarAxis{{"n", []string{"1", "2"}}}},
+			Vars: []VarAxis{{Name: "n", Values: []string{"1", "2"}}}},
 		"equal":       {Workload: builtinWorkload(t, "select1"), Controls: 9},
 		"no-controls": {Workload: builtinWorkload(t, "select1"), Settings: three[:2], Transactions: 1000},
 	} {
@@ -95,7 +95,7 @@ func TestComparisons(t *testing.T) {
 	p, err := NewPlan(Spec{Workload: scriptWorkload(t, "select :n, :m"), Servers: serverSpecs(t, "13", "18"), Controls: 3,
 		Modes:    []Mode{PerStatement, SingleTransaction},
 		Settings: []SettingAxis{set("jit", "off", "on"), set("track_activities", "off", "on")},
-		Vars:     []VarAxis{{"n", []string{"1", "2"}}, {"m", []string{"1", "2", "3"}}}})
+		Vars:     []VarAxis{{Name: "n", Values: []string{"1", "2"}}, {Name: "m", Values: []string{"1", "2", "3"}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,11 +191,17 @@ func TestRefused(t *testing.T) {
 	plan := func(s Spec) error { _, err := NewPlan(s); return err }
 	select1 := builtinWorkload(t, "select1")
 	check(plan(Spec{Workload: select1, Settings: []SettingAxis{set("jit", "on"), set("JIT", "off")}}), "given twice")
-	check(plan(Spec{Workload: select1, Vars: []VarAxis{{"n", []string{"1"}}}}), "has no variables")
-	check(plan(Spec{Workload: scriptWorkload(t, "select 1"), Vars: []VarAxis{{"n", []string{"1"}}}}), "does not use :n")
+	check(plan(Spec{Workload: select1, Vars: []VarAxis{{Name: "n", Values: []string{"1"}}}}), "has no variables")
+	check(plan(Spec{Workload: scriptWorkload(t, "select 1"), Vars: []VarAxis{{Name: "n", Values: []string{"1"}}}}), "does not use :n")
 	check(plan(Spec{Workload: scriptWorkload(t, "begin; select 1; commit"), Modes: []Mode{SingleTransaction}}), "test.sql:1: BEGIN")
 	check(plan(Spec{Workload: select1, Servers: serverSpecs(t, "host=/tmp", "18")}), "restarted at every run")
+	check(plan(Spec{Workload: scriptWorkload(t, "select :mode"), Vars: []VarAxis{{Name: "mode", Values: []string{"1", "2"}}}}), "name of an axis")
+	check(plan(Spec{Workload: scriptWorkload(t, "select 1"), Vars: []VarAxis{{Name: "n", Values: []string{"1"}, Define: true}}}), "-D n: ")
 	check(plan(Spec{Workload: select1, Slice: time.Nanosecond}), "500us to 10s")
+	check(plan(Spec{Workload: select1, Runs: 1000001}), "out of range")
+	check(plan(Spec{Workload: select1, Rounds: 1000001}), "out of range")
+	check(plan(Spec{Workload: select1, Clients: 1000001}), "out of range")
+	check(plan(Spec{Workload: select1, Duration: 24 * time.Hour}), "out of range")
 	check(plan(Spec{Workload: select1, Clients: -1}), "at least 1")
 }
 

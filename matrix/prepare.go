@@ -40,7 +40,9 @@ func (r *runner) start(ctx context.Context) error {
 		in := found[planned.Server]
 		inst := instance{tables: map[int][]string{}}
 		if in.Conninfo != "" {
-			attached, err := server.Attach(ctx, in)
+			limited, cancel := r.bounded(ctx)
+			attached, err := server.Attach(limited, in)
+			cancel()
 			if err != nil {
 				return err
 			}
@@ -62,8 +64,11 @@ func (r *runner) start(ctx context.Context) error {
 				return err
 			}
 		}
-		if r.instances[i].facts, err = inst.target.Describe(ctx); err != nil {
-			return err
+		limited, cancel := r.bounded(ctx)
+		r.instances[i].facts, err = inst.target.Describe(limited)
+		cancel()
+		if err != nil {
+			return r.lost(err)
 		}
 		if err := r.checkSessions(ctx, i, sessions); err != nil {
 			return err
@@ -119,6 +124,8 @@ func (r *runner) checkSessions(ctx context.Context, i, sessions int) error {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
+	ctx, cancel := r.bounded(ctx)
+	defer cancel()
 	free, err := queryInt(ctx, conn, `SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
 		- (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')::int`)
 	if err != nil {
@@ -213,7 +220,10 @@ func (r *runner) prepare(ctx context.Context) error {
 			}
 		}
 		for _, sql := range statements {
-			if _, err := conn.Exec(ctx, sql).ReadAll(); err != nil {
+			limited, cancel := r.bounded(ctx)
+			_, err := conn.Exec(limited, sql).ReadAll()
+			cancel()
+			if err != nil {
 				return r.lost(fmt.Errorf("prepare %s (%s): %w", inst.facts.Label, sql, err))
 			}
 		}
@@ -316,7 +326,7 @@ func idleTimer(name, readBack string) (time.Duration, bool) {
 // lost explains an error by what became of the servers: an instance that died
 // or doesn't answer is the cause, whatever the error says.
 func (r *runner) lost(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) {
+	if err == nil || r.interrupted() {
 		return err
 	}
 	var usage *UsageError
@@ -346,16 +356,22 @@ func (r *runner) logEnd(i int) int64 {
 	if m == nil {
 		return 0
 	}
-	_, end, err := m.LogSince(0)
+	_, end, err := m.LogSince(-1)
 	if err != nil {
 		r.log("%v", err)
 	}
 	return end
 }
 
+// loglines are what a server logged that nobody asked for.
+type loglines struct {
+	count int
+	first string
+}
+
 // readLogs looks for lines that nobody asked for: a time-out that fired, a
 // duration that was logged.
-func (r *runner) readLogs(run int) {
+func (r *runner) readLogs() {
 	for i := range r.instances {
 		inst := &r.instances[i]
 		if inst.managed == nil {
@@ -367,30 +383,46 @@ func (r *runner) readLogs(run int) {
 			continue
 		}
 		inst.logSeen = end
-		count, example := 0, ""
 		for _, l := range strings.Split(text, "\n") {
 			for _, sign := range []string{" duration: ", " ERROR: ", "terminating connection due to "} {
-				if strings.Contains(l, sign) {
-					count++
-					if example == "" {
-						example = l
-					}
+				// A fast shutdown ends what is left of a session; pgtare asked for it.
+				if !strings.Contains(l, sign) || strings.Contains(l, "due to administrator command") {
+					continue
 				}
+				seen := r.loglines[r.label(i)]
+				if seen == nil {
+					seen = &loglines{first: l}
+					r.loglines[r.label(i)] = seen
+				}
+				seen.count++
 			}
 		}
-		if count > 0 {
-			r.warn("log-lines", fmt.Sprintf("%s logged %d lines of errors, durations or time-outs in run %d, the first: %s", inst.facts.Label, count, run, example),
+	}
+}
+
+func (r *runner) warnOfLogs() {
+	for _, label := range r.labels {
+		if seen := r.loglines[label]; seen != nil {
+			r.warn("log-lines", fmt.Sprintf("%s logged %d lines of errors, durations or time-outs, the first: %s", label, seen.count, seen.first),
 				"the cells that cause them pay for writing them; use limits that nothing reaches")
 		}
 	}
 }
 
+// bounded limits what must not take long, so that a server that hangs in it
+// can't outlive the grace.
+func (r *runner) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, r.grace())
+}
+
 // connect opens a session that isn't measured. A postmaster that is stopped
 // takes connections and never answers, hence the limit.
-func (r *runner) connect(ctx context.Context, instance int) (*pgconn.PgConn, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.grace())
+func (r *runner) connect(ctx context.Context, instance int, settings ...server.Setting) (*pgconn.PgConn, error) {
+	ctx, cancel := r.bounded(ctx)
 	defer cancel()
-	conn, err := pgconn.ConnectConfig(ctx, r.instances[instance].target.Config())
+	cfg := r.instances[instance].target.Config()
+	server.Apply(cfg, settings)
+	conn, err := pgconn.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return nil, r.lost(fmt.Errorf("connect to %s: %w", r.label(instance), err))
 	}

@@ -25,16 +25,16 @@ func (r *runner) probe(ctx context.Context) error {
 	spec := r.plan.Spec
 	variants := spec.variants()
 	absent := make([]map[string]string, len(spec.Servers)) // setting -> the server's words
+	facts := make([]map[string]server.Fact, len(spec.Servers))
 	var known []string
 	for i := range spec.Servers {
-		facts, all, err := r.settingFacts(ctx, i)
-		if err != nil {
+		var err error
+		if facts[i], known, err = r.settingFacts(ctx, i); err != nil {
 			return err
 		}
-		known = all
 		absent[i] = map[string]string{}
 		for _, a := range spec.Settings {
-			f, found := facts[a.Name]
+			f, found := facts[i][a.Name]
 			if !found {
 				absent[i][a.Name] = fmt.Sprintf("%s has no setting %s", r.labels[i], a.Name)
 				continue
@@ -55,7 +55,7 @@ func (r *runner) probe(ctx context.Context) error {
 			var readBack map[string]string
 			reason := missing
 			if reason == "" {
-				limited, cancel := context.WithTimeout(ctx, r.grace())
+				limited, cancel := r.bounded(ctx)
 				var err error
 				readBack, err = server.Probe(limited, r.instances[i].target.Config(), settings)
 				cancel()
@@ -72,6 +72,11 @@ func (r *runner) probe(ctx context.Context) error {
 					refused[v.label][i] = reason
 				case err != nil:
 					return r.lost(fmt.Errorf("probe %s on %s: %w", cmp.Or(v.label, "the baseline"), r.labels[i], err))
+				}
+			}
+			if reason == "" {
+				if err := r.checkNormalized(v, readBack, facts[i]); err != nil {
+					return err
 				}
 			}
 			for k := range r.plan.Cells {
@@ -125,6 +130,8 @@ func (r *runner) settingFacts(ctx context.Context, i int) (map[string]server.Fac
 		return nil, nil, err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
+	ctx, cancel := r.bounded(ctx)
+	defer cancel()
 	facts, err := server.Facts(ctx, conn, r.settingNames())
 	if err != nil {
 		return nil, nil, r.lost(fmt.Errorf("read the settings of %s: %w", r.labels[i], err))
@@ -155,13 +162,17 @@ func (r *runner) unknownEverywhere(absent []map[string]string, known []string) e
 // checkIsolation refuses a setting whose cost would not stay in its own
 // session's slices.
 func (r *runner) checkIsolation(a SettingAxis, f server.Fact) error {
-	if len(a.Values) < 2 {
+	if !r.plan.Spec.varies(a.Name) {
 		return nil // the same in every cell: whatever it costs, it costs all of them
 	}
 	for _, v := range a.Values {
-		isolation, schedule, assumed, reason := server.Isolation(a.Name, v, f.Context, f.Category)
-		if isolation != server.SessionIsolation || schedule != server.SliceSchedule {
-			return usagef("--set %s=%s: %s; such cells need isolation %s and schedule %s, which isn't built yet", a.Name, v, reason, isolation, schedule)
+		inForce := v
+		if strings.EqualFold(v, Default) {
+			inForce = f.Value
+		}
+		assumed, err := isolated(a.Name, v, inForce, f)
+		if err != nil {
+			return err
 		}
 		if assumed {
 			var cells []string
@@ -175,6 +186,39 @@ func (r *runner) checkIsolation(a SettingAxis, f server.Fact) error {
 		}
 	}
 	return nil
+}
+
+// checkNormalized looks again at what the server made of the values: 100us is
+// 0 ms.
+func (r *runner) checkNormalized(v variant, readBack map[string]string, facts map[string]server.Fact) error {
+	for _, s := range v.settings {
+		if value, found := readBack[s.Name]; found && r.plan.Spec.varies(s.Name) {
+			if _, err := isolated(s.Name, s.Value, value, facts[s.Name]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isolated refuses what needs more than a session of its own. asked is the
+// value as the user gave it, inForce what it comes to.
+func isolated(name, asked, inForce string, f server.Fact) (assumed bool, err error) {
+	isolation, schedule, assumed, reason := server.Isolation(name, inForce, f.Context, f.Category)
+	if isolation != server.SessionIsolation || schedule != server.SliceSchedule {
+		return false, usagef("--set %s=%s: %s; such cells need isolation %s and schedule %s, which isn't built yet", name, asked, reason, isolation, schedule)
+	}
+	return assumed, nil
+}
+
+// varies says whether the cells differ in a setting.
+func (s Spec) varies(name string) bool {
+	for _, a := range s.Settings {
+		if a.Name == name {
+			return len(a.Values) > 1
+		}
+	}
+	return false
 }
 
 // makePanels lists what is measured, n/a left out.
@@ -205,9 +249,9 @@ func (r *runner) makePanels() {
 // tryLimit is how long the script may take when it is tried.
 const tryLimit = 10 * time.Minute
 
-// try sends the script once on every server and with every combination of
-// variables, so that an SQL error shows before anything is measured, in the
-// server's words.
+// try sends the script once on every server, with every combination of
+// settings and with every combination of variables, so that an SQL error shows
+// before anything is measured, in the server's words.
 func (r *runner) try(ctx context.Context) error {
 	r.stage("trying the script")
 	for i := range r.plan.Spec.Servers {
@@ -216,11 +260,10 @@ func (r *runner) try(ctx context.Context) error {
 			tried := map[string]bool{}
 			for _, n := range p.cells {
 				c := r.plan.Cells[n]
-				key := fmt.Sprint(c.Vars)
-				if c.instance != i || c.ControlOf != "" || tried[key] {
+				if c.instance != i || c.ControlOf != "" || tried[c.variant] && tried[fmt.Sprint(c.Vars)] {
 					continue
 				}
-				tried[key] = true
+				tried[c.variant], tried[fmt.Sprint(c.Vars)] = true, true
 				if err := r.tryCell(ctx, p, n); err != nil {
 					return err
 				}
@@ -232,7 +275,7 @@ func (r *runner) try(ctx context.Context) error {
 
 func (r *runner) tryCell(ctx context.Context, p *panel, cell int) error {
 	c := r.plan.Cells[cell]
-	conn, err := r.connect(ctx, c.instance)
+	conn, err := r.connect(ctx, c.instance, c.Settings...)
 	if err != nil {
 		return err
 	}
@@ -256,8 +299,34 @@ func (r *runner) tryCell(ctx context.Context, p *panel, cell int) error {
 			}
 			return r.lost(fmt.Errorf("%s:%d: send the statement to %s: %w", s.Name, command.Line, c.Server, err))
 		}
+		if !r.parallel && planned(ctx, conn, command, c.Vars) {
+			r.parallel = true
+			r.warn("parallel-workers", fmt.Sprintf("%s:%d: the plan has parallel workers, whose CPU time is not in the backends' figures and which --pin does not hold", s.Name, command.Line),
+				"pin max_parallel_workers_per_gather=0 in every cell (--set max_parallel_workers_per_gather=0)")
+		}
 	}
 	return nil
+}
+
+// planned says whether a query's plan gathers from parallel workers. What
+// can't be explained (the SQL transaction may be over, too) isn't looked at.
+func planned(ctx context.Context, conn *pgconn.PgConn, c script.Command, vars map[string]string) bool {
+	sql := script.Substitute(c, vars)
+	if word := strings.ToUpper(strings.TrimSpace(sql)); !strings.HasPrefix(word, "SELECT") && !strings.HasPrefix(word, "WITH") {
+		return false
+	}
+	results, err := conn.Exec(ctx, "EXPLAIN "+sql).ReadAll()
+	if err != nil {
+		return false
+	}
+	for _, res := range results {
+		for _, row := range res.Rows {
+			if len(row) > 0 && strings.Contains(string(row[0]), "Gather") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // undefined names the first variable that nothing defines: in the simple

@@ -42,7 +42,8 @@ type Progress struct {
 // path is "" when nothing was measured, else the record holds what was. Errors
 // of the user's are *UsageError; a cancelled context is returned as such.
 func Run(ctx context.Context, plan *Plan, cfg RunConfig) (path string, err error) {
-	r := &runner{plan: plan, cfg: cfg, rng: rand.New(rand.NewPCG(uint64(plan.Spec.Seed), 0)), failed: map[string]string{}}
+	r := &runner{plan: plan, cfg: cfg, failed: map[string]string{}, loglines: map[string]*loglines{},
+		rng: rand.New(rand.NewPCG(uint64(plan.Spec.Seed), 0)), interrupted: func() bool { return ctx.Err() != nil }}
 	defer r.close()
 	for _, stage := range []func(context.Context) error{
 		r.create,   // the record's file, so that a bad path is found now
@@ -70,10 +71,12 @@ type runner struct {
 	rng     *rand.Rand
 	started time.Time
 
-	id     string
-	writer *results.Writer
-	failed map[string]string // cells without a success in a generation, and why
-	labels []string          // of plan.Spec.Servers
+	id          string
+	writer      *results.Writer
+	failed      map[string]string    // cells without a success in a generation, and why
+	interrupted func() bool          // the context is over
+	loglines    map[string]*loglines // by server
+	labels      []string             // of plan.Spec.Servers
 
 	manager    *server.Manager
 	instances  []instance // as in plan.Instances
@@ -83,6 +86,7 @@ type runner struct {
 	panels     []panel
 	histograms []*hdrhistogram.Histogram // of a generation's cells, used again and again
 	warnings   []results.Warning
+	parallel   bool          // warned of parallel workers
 	lostInARow int           // generations
 	longest    time.Duration // the longest transaction seen, for the grace
 }
@@ -237,6 +241,9 @@ func (r *runner) measure(ctx context.Context) error {
 	// A collection in the middle of a slice would be charged to its cell, so
 	// it happens between generations (see generation).
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	// How often the pilot drew depends on the machine's speed: a stream of its
+	// own, so that the seed gives the same orders again.
+	r.rng = rand.New(rand.NewPCG(uint64(r.plan.Spec.Seed), 1))
 	total := 0
 	for _, p := range r.panels {
 		total += p.Rounds * p.Generations * r.plan.Spec.Runs
@@ -264,11 +271,12 @@ func (r *runner) measure(ctx context.Context) error {
 			}
 			done += r.panels[p.panel].Rounds
 		}
-		r.readLogs(run)
+		r.readLogs()
 	}
 	if r.cfg.Progress != nil {
 		r.cfg.Progress(Progress{Stage: "done", Done: total, Total: total})
 	}
+	r.warnOfLogs()
 	if len(r.failed) > 0 {
 		return r.failure()
 	}

@@ -104,6 +104,14 @@ func ParseSetting(text string) (SettingAxis, error) {
 type VarAxis struct {
 	Name   string
 	Values []string
+	Define bool // given by -D: one value, the same in every cell
+}
+
+func (v VarAxis) flag() string {
+	if v.Define {
+		return "-D"
+	}
+	return "--var"
 }
 
 // ParseVar reads the argument of --var, NAME=V1,V2...
@@ -183,6 +191,18 @@ func (p Pin) String() string {
 	return p.Kind
 }
 
+// Limits of a matrix, far above sense, that keep a record readable.
+const (
+	maxRuns         = 10000
+	maxRounds       = 10000
+	maxClients      = 10000
+	maxDuration     = 10000 * time.Second
+	maxTransactions = 1_000_000_000
+)
+
+// axisNames are the axes that every matrix has.
+var axisNames = []string{"server", "workload", "mode", "setting"}
+
 // check completes a Spec with its defaults and refuses what can't be.
 func (s Spec) check() (Spec, error) {
 	if s.Clients == 0 {
@@ -216,8 +236,9 @@ func (s Spec) check() (Spec, error) {
 			s.Runs = 10
 		}
 	}
-	if s.Runs < 0 {
-		return s, usagef("--runs must be at least 1")
+	if s.Runs < 0 || s.Runs > maxRuns || s.Rounds > maxRounds || s.Clients > maxClients || s.Duration > maxDuration || s.Transactions > maxTransactions {
+		return s, usagef("out of range: --runs is 1 to %d, --generation at most %d, -c at most %d, -T at most %v, -t at most %d",
+			maxRuns, maxRounds, maxClients, maxDuration, maxTransactions)
 	}
 	if s.Slice > 0 && (s.Slice < 500*time.Microsecond || s.Slice > 10*time.Second) {
 		return s, usagef("--slice %v: a slice takes 500us to 10s", s.Slice)
@@ -254,14 +275,17 @@ func (s Spec) checkNames() error {
 	defined := map[string]bool{}
 	for _, v := range s.Vars {
 		if defined[v.Name] {
-			return usagef("--var %s is given twice; give its values at once: --var %s=V1,V2", v.Name, v.Name)
+			return usagef("%s %s: the variable is given twice; give its values at once: --var %s=V1,V2", v.flag(), v.Name, v.Name)
 		}
 		defined[v.Name] = true
+		if len(v.Values) > 1 && slices.Contains(axisNames, v.Name) {
+			return usagef("--var %s: %s is the name of an axis that every matrix has; call the variable something else", v.Name, v.Name)
+		}
+		if s.Workload.Script == nil {
+			return usagef("%s %s: the built-in %s has no variables; a script of your own (-f FILE) can use :%s", v.flag(), v.Name, s.Workload.Name(), v.Name)
+		}
 	}
 	if s.Workload.Script == nil {
-		for name := range defined {
-			return usagef("--var %s: the built-in %s has no variables; a script of your own (-f FILE) can use :%s", name, s.Workload.Name(), name)
-		}
 		return nil
 	}
 	used := map[string]bool{}
@@ -272,7 +296,7 @@ func (s Spec) checkNames() error {
 	}
 	for _, v := range s.Vars {
 		if !used[v.Name] {
-			return usagef("--var %s: %s does not use :%s", v.Name, s.Workload.Script.Name, v.Name)
+			return usagef("%s %s: %s does not use :%s", v.flag(), v.Name, s.Workload.Script.Name, v.Name)
 		}
 	}
 	return nil

@@ -58,7 +58,7 @@
 // What one cell did on one set of backends.
 //
 //	panel, cell, run, generation   which; both count from 1
-//	started                        of its first slice's round
+//	started                        before connecting and warm-up; start_us counts from it
 //	slices                         columns of equal length, one value per slice
 //	  round          from 0, increasing: slices of one round are compared
 //	  position       within the round, from 0

@@ -115,7 +115,7 @@ type Panel struct {
 	Rounds        int   `json:"rounds"`         // per generation
 	Generations   int   `json:"generations"`    // per run
 	Warmup        int   `json:"warmup"`         // transactions per client that open a generation, at least
-	TransactionNs int64 `json:"transaction_ns"` // the pilot's median, baseline
+	TransactionNs int64 `json:"transaction_ns"` // the pilot's median over all cells of the panel
 
 	Sessions int `json:"sessions"` // open on each instance while this panel is measured, idle ones that make the number equal included
 

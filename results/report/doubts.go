@@ -91,7 +91,7 @@ func (r *Report) doubts(rec *results.Record, j judgement) []Warning {
 		for _, id := range cells {
 			worst = max(worst, r.cell(id).failedPct())
 		}
-		add("failures", cells, "find out why by the SQLSTATEs and the server's log; the time of failed transactions is not in the figures",
+		add("failures", cells, "find out why by the SQLSTATEs and the server's log; the time of failed transactions is in the figures, and only successes are counted",
 			"up to %.1f %% of the transactions failed", worst)
 	}
 	if cells := where(func(c *Cell) bool { return c.lost > 0 && c.Status != "failed" }); len(cells) > 0 {
@@ -266,7 +266,8 @@ func (c *Cell) failedPct() float64 {
 	for _, n := range c.Failures {
 		failed += float64(n)
 	}
-	// Failures in the warm-up count as failures but are of no slice.
+	// A failed BEGIN or COMMIT of single-transaction mode is a failure but no
+	// transaction.
 	return 100 * failed / max(failed, float64(c.all), 1)
 }
 

@@ -142,8 +142,11 @@ func (d *data) cell(h *results.Header, plan *results.Cell) Cell {
 			out.Failures[code] = int64(sum)
 		}
 	}
-	for _, run := range slices.Sorted(maps.Keys(perRun)) {
+	for run := 1; len(perRun) > 0 && run <= slices.Max(slices.Collect(maps.Keys(perRun))); run++ {
 		sums := perRun[run]
+		if sums == nil { // all its generations were lost
+			sums = new([2]total)
+		}
 		n.add(int64(sums[0]))
 		t.add(int64(sums[1]))
 		out.Runs = append(out.Runs, figure(h, p, float64(sums[0]), float64(sums[1])))
@@ -203,7 +206,8 @@ func measuredRuns(runs []*float64) []float64 {
 	return values
 }
 
-// latencies reads a merged histogram. The mean is exact, not the histogram's.
+// latencies reads a merged histogram. The mean is that of the generations' own
+// histograms, whose buckets are 0.1 % wide.
 func latencies(h *hdrhistogram.Histogram, meanNs *float64, whole bool) *Latency {
 	if h == nil || h.TotalCount() == 0 {
 		return nil

@@ -309,10 +309,9 @@ func (r *Report) judge(d *data) judgement {
 		c.Panel = cell.Panel
 		out.CPU = cpu(stats.Compare(d.cpu(p.Cell), d.cpu(p.Against), twinCPU, o))
 		switch {
-		case cell.notExercised != "":
+		case p.Axis == "setting" && cell.notExercised != "":
+			// Along another axis both cells carry the setting that can't act.
 			out.Verdict, out.Reason = NotExercised, ptr(cell.notExercised)
-		case against.notExercised != "":
-			out.Verdict, out.Reason = NotExercised, ptr(against.notExercised)
 		default:
 			m.Comparisons = append(m.Comparisons, c)
 		}
