@@ -19,22 +19,25 @@ const (
 	minSliceShared  = 10 * time.Millisecond // when clients share CPUs
 	maxSlice        = 100 * time.Millisecond
 	headsPerSlice   = 8  // the head is at most an eighth of the slice
-	minTransactions = 30 // per client and slice, what the trimmed estimate needs
-	minRounds       = 20 // per generation
-	fewRounds       = 4  // where slices hold too few transactions for the trimmed estimate: backends are worth more than rounds
-	maxSetupShare   = 1.0 / 3
-	minGenerations  = 3  // per run, where the measured time allows
-	minWarmup       = 10 // plan_cache_mode settles at the 6th execution
-	settledPlan     = 6
-	warmupParts     = 4
-	maxWarmup       = 100000
-	manyWarmup      = 200                    // short transactions are not called flat before,
-	shortWarmup     = 100 * time.Millisecond // nor any in less time: a single stall would decide
-	longWarmup      = time.Second
-	maxWarmupTime   = 10 * time.Second
-	probeSlices     = 60 // in all of a panel
-	probeLength     = 40 // transactions of a probe slice
-	maxHead         = 20
+	minTransactions = 30 // per client and slice, in the slowest cell: what the trimmed estimate needs
+	// A slice of 30 medians holds fewer in a slow moment; package stats takes
+	// an average of 24.
+	enoughTransactions = 24
+	minRounds          = 20 // per generation
+	fewRounds          = 4  // where slices hold too few transactions for the trimmed estimate: backends are worth more than rounds
+	maxSetupShare      = 1.0 / 3
+	minGenerations     = 3  // per run, where the measured time allows
+	minWarmup          = 10 // plan_cache_mode settles at the 6th execution
+	settledPlan        = 6
+	warmupParts        = 4
+	maxWarmup          = 100000
+	manyWarmup         = 200                    // short transactions are not called flat before,
+	shortWarmup        = 100 * time.Millisecond // nor any in less time: a single stall would decide
+	longWarmup         = time.Second
+	maxWarmupTime      = 10 * time.Second
+	probeSlices        = 60 // in all of a panel
+	probeLength        = 40 // transactions of a probe slice
+	maxHead            = 20
 )
 
 // panel is a panel on its way: what the pilot froze, and what a generation needs.
@@ -93,7 +96,7 @@ func (r *runner) pilotPanel(ctx context.Context, p *panel) error {
 		transactions = int(max(1, maxSlice/single))
 	}
 	var latencies [][]int64
-	var perTransaction []float64
+	perTransaction := make([][]float64, len(open.loads))
 	for range max(2, probeSlices/len(open.loads)) {
 		for _, k := range r.rng.Perm(len(open.loads)) {
 			buf := make([]int64, 0, transactions)
@@ -103,27 +106,30 @@ func (r *runner) pilotPanel(ctx context.Context, p *panel) error {
 			}
 			latencies = append(latencies, buf)
 			if res.N > 0 {
-				perTransaction = append(perTransaction, float64(res.T)/float64(res.N))
+				perTransaction[k] = append(perTransaction[k], float64(res.T)/float64(res.N))
 			}
 		}
 		if time.Since(began) > 2*time.Second+2*time.Duration(len(open.loads))*warmupTime {
 			break // long transactions: what is there must do
 		}
 	}
-	if len(perTransaction) == 0 {
+	single := median(slices.Concat(perTransaction...))
+	if single == 0 {
 		return fmt.Errorf("pilot of %s, %s: no transaction succeeded", p.Workload, p.Mode)
 	}
-	slices.Sort(perTransaction)
-	single := time.Duration(stat.Quantile(0.5, stat.Empirical, perTransaction, nil))
-	r.longest = max(r.longest, single)
+	slowest := single // of the cells
+	for _, v := range perTransaction {
+		slowest = max(slowest, median(v))
+	}
+	r.longest = max(r.longest, slowest)
 
 	head, headTime := headLength(latencies)
 	p.Warmup, p.Head, p.TransactionNs = warmup, head, int64(single)
 	length := r.plan.Spec.Slice
 	if length == 0 {
-		length = sliceLength(single, headTime, p.Clients > 1 && r.shareCPUs(p.Clients))
+		length = sliceLength(slowest, headTime, p.Clients > 1 && r.shareCPUs(p.Clients))
 	}
-	p.SliceNs, p.perClient = int64(length), p.Clients > 1 && length < minTransactions*single
+	p.SliceNs, p.perClient = int64(length), p.Clients > 1 && float64(length) < enoughTransactions*float64(slowest)
 
 	perRun := r.plan.Spec.Duration
 	if n := r.plan.Spec.Transactions; n > 0 {
@@ -131,11 +137,20 @@ func (r *runner) pilotPanel(ctx context.Context, p *panel) error {
 	}
 	p.Rounds = r.plan.Spec.Rounds
 	if p.Rounds == 0 {
-		p.Rounds = roundsOf(length, single, connect+warmupTime, perRun)
+		p.Rounds = roundsOf(length, slowest, connect+warmupTime, perRun)
 	}
-	slice := max(length, single) // a transaction longer than the slice is its own slice
+	slice := max(length, slowest) // a transaction longer than the slice is its own slice
 	p.Generations = max(1, int(math.Ceil(float64(perRun)/float64(time.Duration(p.Rounds)*slice)-1e-9)))
 	return nil
+}
+
+// median of times in ns, 0 where there are none.
+func median(ns []float64) time.Duration {
+	if len(ns) == 0 {
+		return 0
+	}
+	slices.Sort(ns)
+	return time.Duration(stat.Quantile(0.5, stat.Empirical, ns, nil))
 }
 
 // warmupLength sends transactions until minor faults and CPU per transaction
@@ -191,18 +206,14 @@ func (r *runner) warmupLength(ctx context.Context, p *panel, l *load) (n int, to
 // median latency, pooled over slices, stays within 5 % of that of transactions
 // 20 and up (statistics rule 2), and the time they take.
 func headLength(probes [][]int64) (n int, took time.Duration) {
-	median := func(from, to int) float64 {
+	pooled := func(from, to int) float64 {
 		var values []float64
 		for _, s := range probes {
 			for i := from; i < to && i < len(s); i++ {
 				values = append(values, float64(s[i]))
 			}
 		}
-		if len(values) == 0 {
-			return 0
-		}
-		slices.Sort(values)
-		return stat.Quantile(0.5, stat.Empirical, values, nil)
+		return float64(median(values))
 	}
 	length := 0
 	for _, s := range probes {
@@ -211,16 +222,16 @@ func headLength(probes [][]int64) (n int, took time.Duration) {
 	if length <= maxHead {
 		return 0, 0 // long transactions: a switch is a small part of one
 	}
-	settled := median(maxHead, length)
+	settled := pooled(maxHead, length)
 	// Three medians in a row, since one may be within 5 % by chance.
 	for n = 1; n < maxHead; n++ {
-		if worst := max(median(n, n+1), median(n+1, n+2), median(n+2, n+3)); worst <= 1.05*settled {
+		if worst := max(pooled(n, n+1), pooled(n+1, n+2), pooled(n+2, n+3)); worst <= 1.05*settled {
 			break
 		}
 	}
 	total := 0.0
 	for i := range n {
-		total += median(i, i+1)
+		total += pooled(i, i+1)
 	}
 	return n, time.Duration(total)
 }

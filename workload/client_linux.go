@@ -96,7 +96,13 @@ const mayRefuse = 10
 const (
 	eventsIn  = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLET
 	eventsOut = eventsIn | unix.EPOLLOUT
+
+	// eventTick stands for the thread's timer, where a client's place would be.
+	eventTick = -1
 )
+
+// forever is epoll_wait's time-out of -1.
+const forever = ^uintptr(0)
 
 // begin puts the client at the start of a slice.
 func (c *client) begin(t *thread, now int64) {
@@ -157,7 +163,9 @@ func (c *client) advance(t *thread) {
 					continue
 				}
 				c.state = stateAwait
-				c.watchOut(t, false)
+				if c.pollOut {
+					c.watchOut(t, false)
+				}
 				return
 			case errno == unix.EAGAIN:
 				c.watchOut(t, true)
@@ -335,7 +343,10 @@ func (c *client) end(t *thread, now int64) (again bool) {
 		case passed <= 0: // this is the completion that opened it
 			again = true
 		case t.length > 0:
-			in, again = passed <= t.length, passed < t.length
+			if in = passed < t.length; !in && t.p.after == 0 {
+				t.p.after, t.p.afterLatency, t.p.afterFailed = now, latency, failed
+			}
+			again = in
 		default:
 			c.count--
 			in, again = true, c.count > 0
@@ -376,9 +387,6 @@ func (c *client) watchOut(t *thread, on bool) {
 	events := uint32(eventsIn)
 	if on {
 		events = eventsOut
-	}
-	if c.pollOut == on {
-		return
 	}
 	if err := unix.EpollCtl(t.p.epoll, unix.EPOLL_CTL_MOD, c.fd, &unix.EpollEvent{Events: events, Fd: int32(c.index / len(t.p.g.parts))}); err != nil {
 		t.fail(fmt.Errorf("watch client %d: %w", c.index, err))

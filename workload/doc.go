@@ -20,10 +20,11 @@
 //
 // One client: the first completion at or after the deadline is the last one,
 // and counted, so that the window holds whole transactions and T / N has no
-// bias however short the slice is. Several clients: the window is Length for
-// all, T is clients x Length and N the completions inside. Where that would
-// leave too few completions, Slice.PerClient gives each client the first kind
-// of window. A failed transaction takes time in T, and is not in N nor in the
+// bias however short the slice is. Several clients: the window is the same for
+// all, from the completion that opened it to the first one of any client at or
+// after the deadline; T is clients x window and N the completions inside. Where
+// a window holds few transactions of each client, Slice.PerClient gives each
+// client a window of the first kind. A failed transaction takes time in T, and is not in N nor in the
 // histogram; it is data, counted by SQLSTATE, and its client goes on.
 //
 // In single-transaction mode a slice is one SQL transaction per client: BEGIN

@@ -98,8 +98,8 @@ type Result struct {
 	N int64 // successful transactions completed in the window
 	// T is the clients' time in the window, that of failed transactions
 	// included. One client or PerClient: last completion - window start, summed;
-	// else clients x window, the window being Length, or with Count the time from
-	// its opening to the last completion.
+	// else clients x window, the window reaching from its opening to the first
+	// completion at or after its deadline, or with Count to the last completion.
 	T        time.Duration
 	Head     time.Duration // start of the slice to start of the window
 	All      int64         // transactions of head, window and drain, failed ones included

@@ -21,6 +21,7 @@ type thread struct {
 
 	schedstat int // of this thread, open; -1: the kernel doesn't tell
 	stat      [96]byte
+	ticker    int // a timer's descriptor, in every epoll; runs during slices
 
 	receive [64 << 10]byte // one buffer for all clients of all cells
 	events  [64]unix.EpollEvent
@@ -46,6 +47,11 @@ type tally struct {
 	n, all        int64
 	t             int64 // own windows: their sum
 	started, last int64
+	// The thread's first completion at or after the deadline of the window that
+	// all clients share: the earliest of all threads' ends the window.
+	after         int64 // when; 0: none
+	afterLatency  int64
+	afterFailed   bool
 	begin, commit int64 // sums over the clients
 	cpu, wait     int64 // -1: not known
 	failures      []failure
@@ -77,6 +83,10 @@ func (t *thread) main(cpus []int, started chan<- error) {
 		}
 	}
 	var err error
+	if t.ticker, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
+		started <- fmt.Errorf("create a timer: %w", err)
+		return
+	}
 	if t.schedstat, err = unix.Open("/proc/thread-self/schedstat", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
 		t.schedstat = -1 // this kernel keeps no such statistics
 	}
@@ -85,6 +95,7 @@ func (t *thread) main(cpus []int, started chan<- error) {
 		t.slice(p)
 		t.done <- struct{}{}
 	}
+	unix.Close(t.ticker)
 	if t.schedstat >= 0 {
 		unix.Close(t.schedstat)
 	}
@@ -151,6 +162,7 @@ func (t *thread) slice(p *part) {
 		c.begin(t, now)
 	}
 	t.running = len(p.clients)
+	t.setTicker(tickEvery)
 	t.drive()
 	if p.g.single && p.err == nil {
 		t.running = len(p.clients)
@@ -162,6 +174,7 @@ func (t *thread) slice(p *part) {
 		t.drive()
 	}
 
+	t.setTicker(0)
 	t.flush()
 	u, w := t.cpu()
 	p.cpu, p.wait = difference(used, u), difference(wait, w)
@@ -187,8 +200,8 @@ func difference(from, to int64) int64 {
 // thread (to stop the world; or because it has run for 10 ms, for so it seems)
 // it sends signals until it has it. epoll_wait ends with EINTR at a signal
 // whatever SA_RESTART says (signal(7)), and interrupted then yields. With
-// asynchronous preemption switched off (GODEBUG=asyncpreemptoff=1) the time-out
-// of epoll_wait, tickEvery, bounds the wait. Measured on one CPU, 11 runs of
+// asynchronous preemption switched off (GODEBUG=asyncpreemptoff=1) the thread's
+// timer, tickEvery, bounds the wait. Measured on one CPU, 11 runs of
 // 1 s in turn on a loaded machine, medians against this: all calls through
 // Syscall 1.5 and 1.1 times the CPU per transaction with 1 and 8 clients, 2.1
 // and 1.6 times the user CPU; epoll_wait alone through it 1.3 and 1.2 times the
@@ -205,7 +218,7 @@ func (t *thread) drive() {
 		c.advance(t)
 	}
 	for t.running > 0 && t.p.err == nil {
-		n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_WAIT, uintptr(t.p.epoll), uintptr(unsafe.Pointer(&t.events[0])), uintptr(len(t.events)), uintptr(tickEvery.Milliseconds()), 0, 0)
+		n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_WAIT, uintptr(t.p.epoll), uintptr(unsafe.Pointer(&t.events[0])), uintptr(len(t.events)), forever, 0, 0)
 		if errno != 0 {
 			if errno == unix.EINTR {
 				if !t.interrupted() {
@@ -216,12 +229,12 @@ func (t *thread) drive() {
 			t.fail(fmt.Errorf("wait for the server: %w", errno))
 			return
 		}
-		if n == 0 {
-			t.tick(t.clock())
-			continue
-		}
 		for i := range t.events[:n] {
 			e := &t.events[i]
+			if e.Fd == eventTick {
+				t.tick(t.clock())
+				continue
+			}
 			c := t.p.clients[e.Fd]
 			c.hangup = e.Events&(unix.EPOLLHUP|unix.EPOLLRDHUP|unix.EPOLLERR) != 0
 			c.advance(t)
@@ -234,15 +247,24 @@ func (t *thread) drive() {
 const tickEvery = 50 * time.Millisecond
 
 // interrupted is called when a signal ended a system call: the runtime's, that
-// asks for this thread. It says whether the slice goes on. The runtime sends
-// them every 10 ms to a thread that seems to compute for long, so that a
-// call's own time-out may never be reached: the clock is looked at here, too.
+// asks for this thread, or another. It says whether the slice goes on.
 func (t *thread) interrupted() bool {
 	runtime.Gosched()
 	if now := t.clock(); now >= t.tickAt {
 		t.tick(now)
 	}
 	return t.p.err == nil
+}
+
+// setTicker starts the thread's timer, or stops it. Its expiry ends epoll_wait.
+//
+// Note: a time-out of epoll_wait itself sets up and removes a timer at each
+// call, which took 1.1 us of 11 per transaction.
+func (t *thread) setTicker(every time.Duration) {
+	interval := unix.NsecToTimespec(every.Nanoseconds())
+	if err := unix.TimerfdSettime(t.ticker, 0, &unix.ItimerSpec{Interval: interval, Value: interval}, nil); err != nil {
+		panic(fmt.Sprintf("workload: the timer of job thread %d can't be set: %v", t.index, err))
+	}
 }
 
 func (t *thread) tick(now int64) {

@@ -223,6 +223,9 @@ func (p *part) watch() error {
 		p.epoll = -1
 		return fmt.Errorf("create an epoll: %w", err)
 	}
+	if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, p.thread.ticker, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: eventTick}); err != nil {
+		return fmt.Errorf("add the timer to the epoll: %w", err)
+	}
 	for i, c := range p.clients {
 		if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, c.fd, &unix.EpollEvent{Events: eventsIn, Fd: int32(i)}); err != nil {
 			return fmt.Errorf("add client %d to the epoll: %w", c.index, err)
@@ -316,13 +319,39 @@ func (g *generation) result() (Result, error) {
 		r.Commit /= n
 	}
 	r.Head = time.Duration(opened - started)
-	if !s.ownWindows(len(g.clients)) {
-		r.T = n * s.Length
-		if s.Count > 0 {
-			r.T = n * time.Duration(last-opened)
+	if err == nil && !s.ownWindows(len(g.clients)) {
+		if s.Count == 0 {
+			last = g.closeWindow(&r)
 		}
+		r.T = n * time.Duration(last-opened)
 	}
 	return r, err
+}
+
+// closeWindow finds the completion that ended the window which all clients
+// share, counts it, and returns when it was.
+//
+// Note: a window of exactly Length opens at a completion but ends anywhere
+// between two, and so leaves half a transaction out: simulated, 0.4 % of
+// the time per transaction with two clients and 120 transactions in the
+// window, 4 % with a dozen. That is alike for equal cells and wrong for others.
+func (g *generation) closeWindow(r *Result) (at int64) {
+	var ended *part
+	for _, p := range g.parts {
+		if p.after != 0 && (ended == nil || p.after < ended.after) {
+			ended = p
+		}
+	}
+	if ended == nil {
+		panic("workload: all clients came home, and none after the deadline")
+	}
+	if !ended.afterFailed {
+		r.N++
+		if h := g.shared.slice.Histogram; h != nil {
+			record(h, []int64{ended.afterLatency})
+		}
+	}
+	return ended.after
 }
 
 // sum adds b to a; -1, not known, wins.
