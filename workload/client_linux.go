@@ -29,32 +29,30 @@ import (
 //
 // send, await and answered serve every message; request says which one it is.
 type client struct {
-	index int
-	fd    int
-
+	fd      int
+	out     []byte // what is still to be sent
+	began   int64  // of the transaction, or of BEGIN and COMMIT
+	command int
 	state   state
 	request request
-	out     []byte // what is still to be sent
-	pollOut bool   // the epoll watches for room to send, too
-	hangup  bool   // the peer has closed: read to the end
-
-	command  int
-	prepared []bool // by command: its prepared statement exists
-	began    int64  // of the transaction, or of BEGIN and COMMIT
-	failure  [5]byte
-	refused  int // how often in a row one of the engine's own statements was
-
-	// Of the slice.
-	head   int // transactions until it is past its head
-	count  int // measured transactions still to do
-	window window
-	start  int64    // of its own window
-	pilot  *[]int64 // takes its latencies; only client 0's
+	window  window
+	pollOut bool // the epoll watches for room to send, too
+	hangup  bool // the peer has closed: read to the end
+	failure [5]byte
 
 	scanner
 
-	pid  int
-	conn *pgconn.PgConn // taken over: only for CancelRequest
+	// Of the slice.
+	head  int      // transactions until it is past its head
+	count int      // measured transactions still to do
+	start int64    // of its own window
+	pilot *[]int64 // takes its latencies; only client 0's
+
+	index    int
+	pid      int
+	refused  int            // how often in a row one of the engine's own statements was
+	prepared []bool         // by command: its prepared statement exists
+	conn     *pgconn.PgConn // taken over: only for CancelRequest
 }
 
 type state uint8

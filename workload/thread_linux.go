@@ -14,31 +14,29 @@ import (
 
 // thread is a job thread: a goroutine that keeps its OS thread for itself.
 type thread struct {
-	index int
-	base  time.Time     // zero of the clock
-	jobs  chan *part    // a slice to run; closed: end
-	done  chan struct{} // the slice is over
-
-	schedstat int // of this thread, open; -1: the kernel doesn't tell
-	stat      [96]byte
-	ticker    int // a timer's descriptor, in every epoll; runs during slices
-
-	receive [64 << 10]byte // one buffer for all clients of all cells
-	events  [64]unix.EpollEvent
-
-	// The slice that runs.
+	// The slice that runs. What each transaction touches stands together.
 	p         *part
 	shared    *shared
-	own       bool  // clients have windows of their own
-	length    int64 // of the window, ns; 0: the slice's Count decides
-	keeping   bool  // latencies are wanted
-	running   int   // clients that still have something to do
-	open      bool  // the window has opened; set late, by looking at shared.opened
 	openedAt  int64
+	length    int64 // of the window, ns; 0: the slice's Count decides
 	tickAt    int64 // when to look whether the slice must be given up
+	running   int   // clients that still have something to do
 	receives  int
+	waiting   int  // latencies kept back
+	own       bool // clients have windows of their own
+	keeping   bool // latencies are wanted
+	open      bool // the window has opened; set late, by looking at shared.opened
+	base      time.Time
+	events    [64]unix.EpollEvent
 	latencies [512]int64
-	waiting   int // of latencies
+	receive   [64 << 10]byte // one buffer for all clients of all cells
+
+	index     int
+	jobs      chan *part    // a slice to run; closed: end
+	done      chan struct{} // the slice is over
+	ticker    int           // a timer's descriptor, in every epoll; runs during slices
+	schedstat int           // of this thread, open; -1: the kernel doesn't tell
+	stat      [96]byte
 }
 
 // tally is what a thread has counted in a slice. It lies in the part and not
@@ -247,9 +245,12 @@ func (t *thread) drive() {
 const tickEvery = 50 * time.Millisecond
 
 // interrupted is called when a signal ended a system call: the runtime's, that
-// asks for this thread, or another. It says whether the slice goes on.
+// asks for this thread, or another. The thread yields by calling it: the
+// runtime looks for that where a function begins, and this one must have such a
+// beginning of its own. It says whether the slice goes on.
+//
+//go:noinline
 func (t *thread) interrupted() bool {
-	runtime.Gosched()
 	if now := t.clock(); now >= t.tickAt {
 		t.tick(now)
 	}
