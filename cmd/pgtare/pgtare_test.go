@@ -586,6 +586,37 @@ func TestWithoutSecrets(t *testing.T) {
 	}
 }
 
+// Every `pgtare run` of the README is a plan: what it says can be typed.
+func TestREADMECommands(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := regexp.MustCompile(`(?m)^(pgtare run.*|echo .*)$`).FindAllString(string(text), -1)
+	if len(lines) < 6 {
+		t.Fatalf("only %d commands found", len(lines))
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := "set -e\npgtare() { \"$PROGRAM\" \"$@\"; }\n"
+	for _, l := range lines {
+		if strings.HasPrefix(l, "pgtare run") && !strings.Contains(l, "--dry-run") {
+			l += " --dry-run"
+		}
+		script += "echo " + "'" + strings.ReplaceAll(l, "'", `'\''`) + "' >&2\n" + l + " >/dev/null\n"
+	}
+	sh := exec.Command("sh", "-c", script)
+	sh.Dir = t.TempDir()
+	sh.Env = append(os.Environ(), asProgram+"=1", "PROGRAM="+exe)
+	// The redirection of the scripts that echo writes is the README's own.
+	sh.Args[2] = strings.ReplaceAll(sh.Args[2], "sql >/dev/null", "sql")
+	if out, err := sh.CombinedOutput(); err != nil {
+		t.Errorf("%v, after:\n%s", err, out)
+	}
+}
+
 // The README's main command is the one that CI runs.
 func TestREADME(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")
