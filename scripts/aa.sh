@@ -29,7 +29,7 @@ per_run=$(awk "BEGIN { print $seconds / 5 }")
 for i in $(seq "$matrices"); do
 	record=$(printf '%s/matrix-%03d.jsonl' "$dir" "$i")
 	if [ ! -e "$record" ]; then
-		"$dir/pgtare" run -b select1 --set none --controls 9 --runs 5 -T "$per_run" --seed $((1000 + i)) -o "$record.part" >/dev/null 2>"$dir/log"
+		"$dir/pgtare" run -b select1 --set none --controls 9 --pin core:0 --runs 5 -T "$per_run" --seed $((1000 + i)) -o "$record.part" >/dev/null 2>"$dir/log"
 		mv "$record.part" "$record"
 	fi
 	pair=$(printf '%s/pgbench-%03d' "$dir" "$i")

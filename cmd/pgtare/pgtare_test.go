@@ -504,7 +504,7 @@ func TestAttached(t *testing.T) {
 	s := servertest.Fresh(t)
 	cfg := s.Config()
 	conninfo := fmt.Sprintf("host=%s port=%d user=%s dbname=%s", cfg.Host, cfg.Port, cfg.User, cfg.Database)
-	p := start(t, with(quick, "--server", conninfo, "-b", "insert")...)
+	p := start(t, with(quick, "--server", conninfo, "-b", "insert", "--generation", "4", "--slice", "5ms")...)
 	p.expect(t, 0, "record: ")
 	if !strings.Contains(p.stdout.String(), "attached") {
 		t.Errorf("the table does not say that the server was attached:\n%s", p.stdout.String())
