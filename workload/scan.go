@@ -96,7 +96,9 @@ func (s *scanner) scan(b []byte) (ready bool) {
 		}
 		b = b[size:]
 	}
-	s.held = copy(s.header[:], b)
+	if len(b) > 0 {
+		s.held = copy(s.header[:], b)
+	}
 	return ready
 }
 
