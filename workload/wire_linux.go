@@ -25,10 +25,9 @@ type WireConfig struct {
 // threads exist once and serve all generations; one slice runs at a time.
 // It is a [Driver].
 type Wire struct {
-	threads  []*thread
-	maxProcs int        // GOMAXPROCS as it was
-	running  sync.Mutex // held during a slice
-	open     int        // generations; under running
+	threads []*thread
+	running sync.Mutex // held during a slice
+	open    int        // generations; under running
 }
 
 // NewWire starts the job threads. Until Close they count on top of GOMAXPROCS:
@@ -38,7 +37,7 @@ func NewWire(c WireConfig) (*Wire, error) {
 	if c.Threads < 0 {
 		panic(fmt.Sprintf("workload: WireConfig.Threads is %d", c.Threads))
 	}
-	w := &Wire{maxProcs: runtime.GOMAXPROCS(0)}
+	w := &Wire{}
 	n := max(c.Threads, 1)
 	base := time.Now()
 	for i := range n {
@@ -53,11 +52,11 @@ func NewWire(c WireConfig) (*Wire, error) {
 		}
 		w.threads = append(w.threads, t)
 	}
-	runtime.GOMAXPROCS(w.maxProcs + n)
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + n)
 	return w, nil
 }
 
-// Close ends the job threads and puts GOMAXPROCS back.
+// Close ends the job threads and takes them off GOMAXPROCS.
 func (w *Wire) Close() error {
 	w.running.Lock()
 	defer w.running.Unlock()
@@ -67,8 +66,8 @@ func (w *Wire) Close() error {
 	for _, t := range w.threads {
 		t.end()
 	}
-	if w.threads != nil {
-		runtime.GOMAXPROCS(w.maxProcs)
+	if n := len(w.threads); n > 0 {
+		runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0)-n, 1))
 		w.threads = nil
 	}
 	return nil
@@ -208,6 +207,9 @@ func takeOver(ctx context.Context, conn *pgconn.PgConn, onConnect func(context.C
 		return nil, fmt.Errorf("take the socket over: %w", dup)
 	}
 	hijacked, err := conn.Hijack()
+	if err == nil {
+		err = unix.SetNonblock(fd, true) // as Go has it already, unless a DialFunc of the caller's thinks otherwise
+	}
 	if err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("take the socket over: %w", err)

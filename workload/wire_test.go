@@ -550,6 +550,29 @@ func TestLargeCommand(t *testing.T) {
 	}
 }
 
+func TestBuiltinScripts(t *testing.T) {
+	s := servertest.Start(t)
+	a := connectAdmin(t, s)
+	for _, b := range Builtins() {
+		const table = `wire_builtin."Cell 1"`
+		a.exec("DROP SCHEMA IF EXISTS wire_builtin CASCADE", "CREATE SCHEMA wire_builtin")
+		a.exec(b.Setup(table)...)
+		g := open(t, wire(t, 1), GenerationSpec{Config: s.Config(), Script: mustParse(t, b.Script(table)), Protocol: Prepared, Clients: 2})
+		r := slice(t, g, Slice{Head: 1, Count: 10})
+		if r.Failures != nil || r.N != 20 {
+			t.Errorf("%s: N %d, failures %v", b.Name, r.N, r.Failures)
+		}
+		if made := b.Setup(table) != nil; made != b.Writes {
+			t.Errorf("%s: it says that it writes: %v, and has a table: %v", b.Name, b.Writes, made)
+		} else if made {
+			if n := a.number("SELECT count(*) FROM " + table); n != r.All {
+				t.Errorf("%s: %d rows after %d transactions", b.Name, n, r.All)
+			}
+		}
+		a.exec("DROP SCHEMA wire_builtin CASCADE")
+	}
+}
+
 // Generations of many cells are open at once, and slices go from one to the
 // next on the same threads.
 func TestManyGenerations(t *testing.T) {
