@@ -129,7 +129,8 @@ func (r *runner) openCell(ctx context.Context, p *panel, cell, generation int) (
 	}}
 	server.Apply(l.spec.Config, c.Settings)
 	began := time.Now()
-	ctx, cancel := r.bounded(ctx)
+	// All clients connect in turn.
+	ctx, cancel := context.WithTimeout(ctx, r.grace()+time.Duration(p.Clients)*100*time.Millisecond)
 	defer cancel()
 	g, err := r.wire.Open(ctx, l.spec)
 	if err != nil {
@@ -301,13 +302,18 @@ func (r *runner) complete(g *results.Generation, cell int, h *hdrhistogram.Histo
 	g.Histogram, g.MeanNs, g.MaxNs = results.EncodeHistogram(h), h.Mean(), h.Max()
 	g.P50Ns, g.P95Ns, g.P99Ns, g.P999Ns = h.ValueAtQuantile(50), h.ValueAtQuantile(95), h.ValueAtQuantile(99), h.ValueAtQuantile(99.9)
 	if lost == nil && h.TotalCount() == 0 {
-		var states []string
-		for _, s := range slices.Sorted(maps.Keys(g.Failures)) {
-			states = append(states, fmt.Sprintf("SQLSTATE %s (%d)", s, g.Failures[s]))
-		}
-		r.failed[r.plan.Cells[cell].ID] = cmp.Or(strings.Join(states, ", "), "none came to its end within a slice")
+		r.failed[r.plan.Cells[cell].ID] = codes(g.Failures)
 	}
 	return r.writer.WriteGeneration(g)
+}
+
+// codes lists failures by SQLSTATE.
+func codes(failures map[string]int64) string {
+	var states []string
+	for _, s := range slices.Sorted(maps.Keys(failures)) {
+		states = append(states, fmt.Sprintf("SQLSTATE %s (%d)", s, failures[s]))
+	}
+	return cmp.Or(strings.Join(states, ", "), "none came to its end within a slice")
 }
 
 // failure is the error of cells that had a generation without a success.

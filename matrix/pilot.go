@@ -97,6 +97,7 @@ func (r *runner) pilotPanel(ctx context.Context, p *panel) error {
 	}
 	var latencies [][]int64
 	perTransaction := make([][]float64, len(open.loads))
+	failures := map[string]int64{}
 	for range max(2, probeSlices/len(open.loads)) {
 		for _, k := range r.rng.Perm(len(open.loads)) {
 			buf := make([]int64, 0, transactions)
@@ -105,6 +106,9 @@ func (r *runner) pilotPanel(ctx context.Context, p *panel) error {
 				return r.lost(err)
 			}
 			latencies = append(latencies, buf)
+			for state, n := range res.Failures {
+				failures[state] += n
+			}
 			if res.N > 0 {
 				perTransaction[k] = append(perTransaction[k], float64(res.T)/float64(res.N))
 			}
@@ -115,7 +119,8 @@ func (r *runner) pilotPanel(ctx context.Context, p *panel) error {
 	}
 	single := median(slices.Concat(perTransaction...))
 	if single == 0 {
-		return fmt.Errorf("pilot of %s, %s: no transaction succeeded", p.Workload, p.Mode)
+		return fmt.Errorf("pilot of %s, %s: the script went through once, and then no transaction succeeded: %s; see what a second pass of it runs into (an object that exists already, an SQL transaction left open, prepared statements gone)",
+			p.Workload, p.Mode, codes(failures))
 	}
 	slowest := single // of the cells
 	for _, v := range perTransaction {

@@ -200,7 +200,7 @@ func (r *runner) prepare(ctx context.Context) error {
 			continue
 		}
 		if inst.target.Schema() == "" {
-			return usagef("%s takes no writes (it is a standby, or default_transaction_read_only is on), and the workload %s writes; use -b select1 or a script that only reads", inst.facts.Label, b.Name)
+			return usagef("the workload %s needs a table, and %s lets pgtare make none: it is a standby or read only, or the role lacks CREATE (GRANT CREATE ON DATABASE); use -b select1 or a script that only reads", b.Name, inst.facts.Label)
 		}
 		conn, err := r.connect(ctx, i)
 		if err != nil {
@@ -337,6 +337,10 @@ func (r *runner) lost(err error) error {
 	if errors.As(err, &session) && session.SQLState == "57P05" {
 		return usagef("idle_session_timeout ended a session that waited for its next slice: the limit must be at least ten times that wait, so use a longer one (%v)", err)
 	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == "53300" {
+		return usagef("%v: use fewer clients (-c) or fewer cells, or allow more connections", err)
+	}
 	for _, inst := range r.instances {
 		if inst.target == nil {
 			continue
@@ -346,6 +350,14 @@ func (r *runner) lost(err error) error {
 		cancel()
 		if dead != nil {
 			return fmt.Errorf("%w (noticed when: %v)", dead, err)
+		}
+	}
+	if session != nil && session.SQLState == "" {
+		// A backend that crashes has no last words, but the postmaster does.
+		for _, inst := range r.instances {
+			if inst.managed != nil {
+				return fmt.Errorf("%w; the log of %s ends:\n%s", err, inst.facts.Label, inst.managed.LogTail(6))
+			}
 		}
 	}
 	return err

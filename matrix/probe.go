@@ -63,7 +63,7 @@ func (r *runner) probe(ctx context.Context) error {
 				switch {
 				case errors.As(err, &na):
 					if v.label == "" {
-						return usagef("%s refuses the baseline: %v", r.labels[i], na)
+						return usagef("%s refuses the baseline: %v; leave the setting out there, use another first value, or a role that may set it (GRANT SET ON PARAMETER from 15 on)", r.labels[i], na)
 					}
 					reason = na.Error()
 					if refused[v.label] == nil {

@@ -3,6 +3,7 @@ package matrix
 import (
 	"encoding/csv"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -195,6 +196,7 @@ func (p Pin) String() string {
 const (
 	maxRuns         = 10000
 	maxRounds       = 10000
+	maxControls     = 1000
 	maxClients      = 10000
 	maxDuration     = 10000 * time.Second
 	maxTransactions = 1_000_000_000
@@ -236,14 +238,17 @@ func (s Spec) check() (Spec, error) {
 			s.Runs = 10
 		}
 	}
-	if s.Runs < 0 || s.Runs > maxRuns || s.Rounds > maxRounds || s.Clients > maxClients || s.Duration > maxDuration || s.Transactions > maxTransactions {
-		return s, usagef("out of range: --runs is 1 to %d, --generation at most %d, -c at most %d, -T at most %v, -t at most %d",
-			maxRuns, maxRounds, maxClients, maxDuration, maxTransactions)
+	if s.Runs < 0 || s.Runs > maxRuns || s.Rounds > maxRounds || s.Controls > maxControls || s.Clients > maxClients || s.Duration > maxDuration || s.Transactions > maxTransactions {
+		return s, usagef("out of range: --runs is 1 to %d, --generation at most %d, --controls at most %d, -c at most %d, -T at most %v, -t at most %d",
+			maxRuns, maxRounds, maxControls, maxClients, maxDuration, maxTransactions)
 	}
 	if s.Slice > 0 && (s.Slice < 500*time.Microsecond || s.Slice > 10*time.Second) {
 		return s, usagef("--slice %v: a slice takes 500us to 10s", s.Slice)
 	}
 	if err := s.checkNames(); err != nil {
+		return s, err
+	}
+	if err := s.checkScript(); err != nil {
 		return s, err
 	}
 	if len(s.Servers) > 1 {
@@ -261,6 +266,41 @@ func (s Spec) check() (Spec, error) {
 		}
 	}
 	return s, nil
+}
+
+var (
+	clientCopy  = regexp.MustCompile(`(?is)(?:^|;)\s*copy\b.*\b(?:from\s+stdin|to\s+stdout)\b`)
+	setsSetting = regexp.MustCompile(`(?is)(?:^|;)\s*(?:set|reset)\s+(?:(?:session|local)\s+)?"?([a-z_][a-z0-9_.]*)"?|\bset_config\s*\(\s*'([^']*)'|(?:^|;)\s*(discard)\s+all\b`)
+)
+
+// checkScript refuses what can be seen to spoil a matrix: a COPY that needs a
+// client, more parameters than a statement takes, and a script that changes
+// the very setting that is weighed.
+//
+// Note: a function of the server's that sets it is not seen.
+func (s Spec) checkScript() error {
+	if s.Workload.Script == nil {
+		return nil
+	}
+	name := s.Workload.Script.Name
+	for _, c := range s.Workload.Script.Commands {
+		if clientCopy.MatchString(c.SQL) {
+			return usagef("%s:%d: COPY from or to the client can't be measured; use a file on the server or INSERT", name, c.Line)
+		}
+		if s.Protocol != workload.Simple && len(c.Vars) > script.MaxPlaceholders {
+			return usagef("%s:%d: %d uses of variables in one statement, and at most %d can be sent as parameters; use -M simple or several statements",
+				name, c.Line, len(c.Vars), script.MaxPlaceholders)
+		}
+		for _, m := range setsSetting.FindAllStringSubmatch(c.SQL, -1) {
+			what := strings.ToLower(m[1] + m[2] + m[3])
+			for _, a := range s.Settings {
+				if what == "all" || what == "discard" || strings.EqualFold(what, a.Name) {
+					return usagef("%s:%d: the script changes %s, which --set gives each cell: take it out of one of them", name, c.Line, a.Name)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 func (s Spec) checkNames() error {

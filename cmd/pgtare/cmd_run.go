@@ -134,6 +134,15 @@ func runRun(ctx context.Context, o *runOptions, given *pflag.FlagSet, args []str
 
 // spec turns the flags into what was asked.
 func (o *runOptions) spec(given *pflag.FlagSet, stdin io.Reader) (s matrix.Spec, err error) {
+	for _, name := range []string{"output", "mode", "pin", "cache-dir", "server"} {
+		f := given.Lookup(name)
+		if f.Changed && f.Value.String() == "" || name == "server" && slices.Contains(o.servers, "") {
+			return s, usageError{fmt.Errorf("--%s is given and empty: an unset variable of the shell? leave it out for the default", name)}
+		}
+	}
+	if given.Changed("slice") && o.slice <= 0 {
+		return s, usageError{fmt.Errorf("--slice %v: a slice takes 500us to 10s; leave it out for the pilot's choice", o.slice)}
+	}
 	if given.Changed("transactions") && given.Changed("time") {
 		return s, usageError{errors.New("-t counts transactions and -T seconds: give one of them")}
 	}
@@ -223,6 +232,9 @@ func (o *runOptions) axes(s *matrix.Spec) (err error) {
 	return err
 }
 
+// maxScript bounds a script's size in bytes.
+const maxScript = 1 << 20
+
 func (o *runOptions) workload(stdin io.Reader) (w matrix.Workload, err error) {
 	if len(o.files)+len(o.builtins) > 1 {
 		return w, usageError{errors.New("more than one -f or -b: a mix of scripts isn't built yet; measure them one at a time")}
@@ -247,6 +259,9 @@ func (o *runOptions) workload(stdin io.Reader) (w matrix.Workload, err error) {
 	}
 	if err != nil {
 		return w, usageError{fmt.Errorf("-f %s: %w; name a file of SQL statements, or use -b %s", name, errors.Unwrap(err), builtinNames()[0])}
+	}
+	if len(text) > maxScript {
+		return w, usageError{fmt.Errorf("-f %s: %d bytes; a script has at most %d, since the record keeps it: put what it does into a function or a table", name, len(text), maxScript)}
 	}
 	parsed, err := script.Parse(name, string(text))
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -90,21 +91,40 @@ func (e *signalError) Error() string {
 }
 
 // withSignals returns a context that is cancelled by SIGINT, SIGTERM or
-// SIGHUP. The second such signal ends the program at once: the servers die
-// with it, and their directories go on the next start.
+// SIGHUP (which stays ignored under nohup). A second such signal ends the
+// program at once: the servers die with it, and their directories go on the
+// next start. Within a second of the first it isn't one: timeout(1) signals
+// both the process and its group.
 func withSignals(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	received := make(chan os.Signal, 1)
-	signal.Notify(received, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(received, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(received, syscall.SIGHUP)
+	}
+	// A reader of our output that went away must not end us before the servers
+	// are gone: the write fails, and that is an error like others.
+	signal.Ignore(syscall.SIGPIPE)
+	done := make(chan struct{})
 	go func() {
-		select {
-		case s := <-received:
-			signal.Stop(received)
-			cancel(&signalError{s.(syscall.Signal)})
-		case <-ctx.Done():
+		var first time.Time
+		for {
+			select {
+			case s := <-received:
+				switch {
+				case first.IsZero():
+					first = time.Now()
+					cancel(&signalError{s.(syscall.Signal)})
+				case time.Since(first) > time.Second:
+					signal.Reset(s)
+					syscall.Kill(os.Getpid(), s.(syscall.Signal)) //nolint:errcheck // it can't fail on oneself
+				}
+			case <-done:
+				return
+			}
 		}
 	}()
-	return ctx, func() { signal.Stop(received); cancel(nil) }
+	return ctx, func() { signal.Stop(received); close(done); cancel(nil) }
 }
 
 func newRootCommand() *cobra.Command {

@@ -99,7 +99,8 @@ func with(list []string, more ...string) []string { return append(slices.Clone(l
 func TestUsageErrors(t *testing.T) {
 	dir := t.TempDir()
 	empty, meta, null := filepath.Join(dir, "empty.sql"), filepath.Join(dir, "meta.sql"), filepath.Join(dir, "null.sql")
-	for path, text := range map[string]string{empty: "-- nothing\n", meta: "select 1;\n\\set x 1\n", null: "select\x00 1"} {
+	copyin, sets, reset := filepath.Join(dir, "copyin.sql"), filepath.Join(dir, "sets.sql"), filepath.Join(dir, "reset.sql")
+	for path, text := range map[string]string{copyin: "copy t from\nstdin;", sets: "select 1; SET SESSION Track_Activities = off;", reset: "discard all", empty: "-- nothing\n", meta: "select 1;\n\\set x 1\n", null: "select\x00 1"} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -119,6 +120,14 @@ func TestUsageErrors(t *testing.T) {
 		{"run -T nan", "above 0"},
 		{"run -T inf", "above 0"},
 		{"run -t 99999999999", "out of range"},
+		{"run --runs 1000001", "out of range"},
+		{"run --controls 1000000 --dry-run", "out of range"},
+		{"run --slice 0", "500us to 10s"},
+		{"run --mode=", "given and empty"},
+		{"run --server=", "given and empty"},
+		{"run -f " + copyin, "COPY from or to the client"},
+		{"run -f " + sets, "changes track_activities"},
+		{"run -f " + reset, "changes track_activities"},
 		{"run -T 86400", "out of range"},
 		{"run -M prepare", "did you mean prepared?"},
 		{"run -b select", "did you mean select1?"},
@@ -576,6 +585,37 @@ func TestRecordIsNeverOverwritten(t *testing.T) {
 	start(t, with(quick, "-o", filepath.Join(path, "below"))...).expect(t, 1, "")
 	start(t, "show", path).expect(t, 1, "mine:1")
 	start(t, "show", path+".none").expect(t, 1, "no such file")
+}
+
+// A password in a conninfo that can't be read isn't shown, whatever it was
+// meant to be.
+func TestMistypedSecrets(t *testing.T) {
+	for _, text := range []string{
+		"db1 password=sesame", "Postgres://me:sesame@host/db", "prod:host=localhost password=sesame", "-c password=sesame",
+		"postgres://me:pa?sesame@localhost/db", "host=localhost password='sesame", "label=db password=sesame", "host=localhost,password=sesame", "postgres//me:sesame@host/db",
+	} {
+		p := start(t, "run", "--server", text)
+		if status := p.wait(t, 30*time.Second); status != 2 && status != 1 || strings.Contains(p.stderr.String()+p.stdout.String(), "sesame") {
+			t.Errorf("--server %q: status %d\n%s", text, status, p.stderr.String())
+		}
+	}
+}
+
+// Two signals at once, as timeout(1) sends them to the process and its group,
+// are one.
+func TestSignalTwice(t *testing.T) {
+	servertest.Start(t)
+	t.Parallel()
+	cache, record := cacheDir(t), filepath.Join(t.TempDir(), "r.jsonl")
+	p := start(t, with(long, "-o", record, "--cache-dir", cache)...)
+	measuring(t, p, record)
+	for range 2 {
+		if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.expect(t, 143, "pgtare show "+record)
+	nothingLeft(t, cache)
 }
 
 // Passwords don't reach the record.

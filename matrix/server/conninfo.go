@@ -60,6 +60,10 @@ func checkConninfo(text string) (masked string, err error) {
 			b.WriteByte(' ')
 		}
 		v := p.value
+		if strings.HasPrefix(p.key, "host") && strings.Contains(v, "=") {
+			// Not quoted: what follows the = may be a password.
+			return "", usagef("--server: the value of %s holds a \"=\"; keywords are separated by blanks, not commas", p.key)
+		}
 		if isSecretKeyword(p.key) {
 			v = "***"
 		}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +31,23 @@ func query(ctx context.Context, conn *pgconn.PgConn, sql string) ([][]string, er
 		}
 	}
 	return rows, nil
+}
+
+// looks is how often a look-up is tried that runs under the settings of a cell.
+const looks = 5
+
+// lookUp is query in a session that has a cell's settings: a statement_timeout
+// that the measured statements never reach may hit the look-up on a machine
+// that is held up, and that says nothing about the settings.
+func lookUp(ctx context.Context, conn *pgconn.PgConn, sql string) (rows [][]string, err error) {
+	for range looks {
+		rows, err = query(ctx, conn, sql)
+		var pg *pgconn.PgError
+		if !errors.As(err, &pg) || pg.Code != "57014" || ctx.Err() != nil {
+			return rows, err
+		}
+	}
+	return nil, usagef("a limit on time in the session's settings ends even the look-up of the settings, %d times in a row: use a higher one (%v)", looks, err)
 }
 
 // closeConn says goodbye within a second, whatever became of the caller's

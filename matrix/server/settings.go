@@ -47,7 +47,7 @@ func Facts(ctx context.Context, conn *pgconn.PgConn, names []string) (map[string
 	if len(names) == 0 {
 		return facts, nil
 	}
-	rows, err := query(ctx, conn, `SELECT name, context, category, vartype, unit, enumvals, boot_val, setting, source FROM pg_catalog.pg_settings WHERE lower(name) IN (`+literals(lower(names))+`)`)
+	rows, err := lookUp(ctx, conn, `SELECT name, context, category, vartype, unit, enumvals, boot_val, setting, source FROM pg_catalog.pg_settings WHERE lower(name) IN (`+literals(lower(names))+`)`)
 	if err != nil {
 		return nil, fmt.Errorf("look up settings: %w", err)
 	}
@@ -323,7 +323,7 @@ func Proof(settings []Setting, readback map[string]string, panelNames []string) 
 	}
 	sql := `SELECT lower(name), setting, unit, source FROM pg_catalog.pg_settings WHERE lower(name) IN (` + literals(sorted) + `)`
 	return func(ctx context.Context, conn *pgconn.PgConn) error {
-		rows, err := query(ctx, conn, sql)
+		rows, err := lookUp(ctx, conn, sql)
 		if err != nil {
 			return fmt.Errorf("prove the settings: %w", err)
 		}

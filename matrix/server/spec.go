@@ -52,6 +52,23 @@ const oldest = 10
 // "18.4", DIRECTORY, CONNINFO, or label=DIRECTORY or label=CONNINFO. It looks
 // at nothing but the text. Errors are a *UsageError.
 func ParseSpec(text string) (Spec, error) {
+	s, err := parseSpec(text)
+	if err != nil && mayHoldSecret(err.Error()) {
+		return Spec{}, usagef("--server: what is given is neither a version, a directory, label=DIRECTORY nor a conninfo that can be read " +
+			"(keyword=value with blanks between, or postgresql://user@host/db, special characters of a password as %%XX); it is not shown here, because it may hold a password")
+	}
+	return s, err
+}
+
+// mayHoldSecret says whether a message quotes so much of what was given that
+// it may show a password.
+func mayHoldSecret(message string) bool {
+	return quotedSecret.MatchString(message)
+}
+
+var quotedSecret = regexp.MustCompile(`(?i)password\s*=\s*[^\s*]|[^*]@`)
+
+func parseSpec(text string) (Spec, error) {
 	s, err := parseBare(text)
 	if err != nil || s.Kind != unknownKind {
 		return s, err
