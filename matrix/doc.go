@@ -35,6 +35,20 @@
 // and the replicate is the run. Settings that need an instance of their own or
 // a block schedule are refused with that reason, see [server.Isolation].
 //
+// # Note: lengths
+//
+// A generation has at least 20 rounds, and more until connecting, proof and
+// warm-up take a third of its time, but never so many that a run would hold
+// fewer than three generations: with few replicates no number of rounds makes
+// an interval. Where a slice holds too few transactions for the trimmed
+// estimate (above some 4 ms each) it has 4 rounds, for the same reason. Lengths
+// follow the slowest cell of the panel, so that a statement made three times as
+// long by its setting still fits thirty times into a slice.
+//
+// Predecessors of slices are recorded; no doubt is raised from them yet. With
+// two cells in a panel (no control) each follows the other within a
+// generation, and only the order of the first round is drawn.
+//
 // # Note: comparisons
 //
 // A cell is compared with the cell that differs from it in one axis only, at
