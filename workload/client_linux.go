@@ -129,12 +129,87 @@ func (c *client) send(r request, message []byte) {
 
 // advance goes on until the client must wait for the server, is done, or has
 // failed. Its thread calls it at the start and whenever the socket has news.
+//
+// Note: the cases stand in the order in which the usual transaction meets them,
+// from one wait to the next, and fall through: code that is read straight on
+// takes fewer cache lines, and these are cold whenever the server has run in
+// between. It took a tenth of the user time away.
 func (c *client) advance(t *thread) {
 	g := t.p.g
 	for {
 		switch c.state {
-		case stateIdle:
-			return // news on a session that has nothing to do: it is read with the next answer
+		case stateAwait:
+			n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(c.fd), uintptr(unsafe.Pointer(&t.receive[0])), uintptr(len(t.receive)), 0, 0, 0)
+			switch {
+			case errno == unix.EAGAIN:
+				return
+			case errno != 0:
+				t.fail(c.lost(errno))
+				return
+			case n == 0:
+				t.fail(c.lost(io.EOF))
+				return
+			}
+			if !c.scan(t.receive[:n]) {
+				switch {
+				case c.broken != "":
+					t.fail(c.lost(nil))
+					return
+				case c.copyIn:
+					c.copyIn = false
+					c.out, c.state = g.copyFail, stateSend
+				case int(n) < len(t.receive) && !c.hangup, !t.goesOn():
+					// A short read has emptied the socket; epoll will tell of more.
+					return
+				}
+				continue
+			}
+			c.state = stateAnswered
+			fallthrough
+
+		case stateAnswered:
+			if c.request != requestCommand || c.sqlstate[0] != 0 || c.copied || c.status != g.between {
+				if !c.unusual(t) {
+					return
+				}
+				continue
+			}
+			if c.parsed {
+				c.prepared[c.command] = true
+			}
+			if c.command++; c.command < len(g.commands) {
+				if c.state = stateCommand; !t.goesOn() {
+					return
+				}
+				continue
+			}
+			c.state = stateEnd
+			fallthrough
+
+		case stateEnd:
+			now := t.clock()
+			if c.window == windowIn && c.failure[0] == 0 && c.pilot == nil && now-c.start < t.length && now < t.tickAt {
+				t.p.all++ // as end does
+				t.p.n++
+				if t.keeping {
+					t.keep(now - c.began)
+				}
+				c.began = now
+			} else {
+				again := c.end(t, now)
+				c.began = now
+				if !again {
+					c.state = stateIdle
+					t.running--
+					return
+				}
+				if c.state = stateChoose; now >= t.tickAt {
+					if t.tick(now); t.p.err != nil {
+						return
+					}
+				}
+			}
+			fallthrough
 
 		case stateChoose:
 			c.command, c.failure = 0, [5]byte{}
@@ -143,7 +218,7 @@ func (c *client) advance(t *thread) {
 					c.window, c.start = windowIn, c.began
 				}
 			}
-			c.state = stateCommand
+			fallthrough
 
 		case stateCommand:
 			command := &g.commands[c.command]
@@ -152,6 +227,7 @@ func (c *client) advance(t *thread) {
 				m = command.prepare
 			}
 			c.send(requestCommand, m)
+			fallthrough
 
 		case stateSend:
 			n, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(c.fd), uintptr(unsafe.Pointer(unsafe.SliceData(c.out))), uintptr(len(c.out)), unix.MSG_NOSIGNAL, 0, 0)
@@ -173,70 +249,16 @@ func (c *client) advance(t *thread) {
 				c.state, c.hangup = stateAwait, true
 			}
 
-		case stateAwait:
-			n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(c.fd), uintptr(unsafe.Pointer(&t.receive[0])), uintptr(len(t.receive)), 0, 0, 0)
-			switch {
-			case errno == unix.EAGAIN:
-				return
-			case errno != 0:
-				t.fail(c.lost(errno))
-				return
-			case n == 0:
-				t.fail(c.lost(io.EOF))
-				return
-			}
-			ready := c.scan(t.receive[:n])
-			if c.broken != "" {
-				t.fail(c.lost(nil))
-				return
-			}
-			// Results without end, and scripts of many commands, keep the thread
-			// from where it looks at the clock otherwise.
-			if t.receives++; t.receives%64 == 0 {
-				if now := t.clock(); now >= t.tickAt {
-					if t.tick(now); t.p.err != nil {
-						return
-					}
-				}
-			}
-			switch {
-			case ready:
-				c.state = stateAnswered
-			case c.copyIn:
-				c.copyIn = false
-				c.out, c.state = g.copyFail, stateSend
-			case int(n) < len(t.receive) && !c.hangup:
-				// A short read has emptied the socket; epoll will tell of more.
-				return
-			}
-
-		case stateAnswered:
-			if !c.answered(t) {
-				return
-			}
-
-		case stateEnd:
-			now := t.clock()
-			again := c.end(t, now)
-			c.began = now
-			if !again {
-				c.state = stateIdle
-				t.running--
-				return
-			}
-			c.state = stateChoose
-			if now >= t.tickAt {
-				if t.tick(now); t.p.err != nil {
-					return
-				}
-			}
+		case stateIdle:
+			return // news on a session that has nothing to do: it is read with the next answer
 		}
 	}
 }
 
-// answered decides what follows an answer. It returns false when the client
-// has nothing more to do, or the slice has failed.
-func (c *client) answered(t *thread) bool {
+// unusual decides what follows an answer, other than that a command of the
+// script succeeded and left the session as it is between transactions. It
+// returns false when the client has nothing more to do, or the slice has failed.
+func (c *client) unusual(t *thread) bool {
 	g := t.p.g
 	switch c.request {
 	case requestCommand:
@@ -246,11 +268,9 @@ func (c *client) answered(t *thread) bool {
 		if c.sqlstate[0] == 0 && !c.copied {
 			if c.command++; c.command < len(g.commands) {
 				c.state = stateCommand
-				return true
+				return t.goesOn()
 			}
-			if c.status != g.between {
-				copy(c.failure[:], StateOpenTransaction)
-			}
+			copy(c.failure[:], StateOpenTransaction)
 		} else if c.copied {
 			copy(c.failure[:], StateCopy)
 		} else {
@@ -337,9 +357,11 @@ func (c *client) end(t *thread, now int64) (again bool) {
 	switch {
 	case !t.own:
 		passed := now - t.openedAt
+		if passed <= 0 { // this is the completion that opened it
+			return true
+		}
+		c.window, c.start = windowIn, t.openedAt
 		switch {
-		case passed <= 0: // this is the completion that opened it
-			again = true
 		case t.length > 0:
 			if in = passed < t.length; !in && t.p.after == 0 {
 				t.p.after, t.p.afterLatency, t.p.afterFailed = now, latency, failed

@@ -67,6 +67,10 @@ func (s *scanner) scan(b []byte) (ready bool) {
 		b = b[5:]
 		switch kind {
 		case 'Z', 'E', 'N':
+			if kind == 'Z' && size == 1 && len(b) > 0 { // as read does
+				s.status, ready = b[0], true
+				break
+			}
 			if size > len(b) {
 				if len(b) >= keptBody { // what is here suffices
 					s.skip = size - len(b)

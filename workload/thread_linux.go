@@ -21,11 +21,11 @@ type thread struct {
 	length    int64 // of the window, ns; 0: the slice's Count decides
 	tickAt    int64 // when to look whether the slice must be given up
 	running   int   // clients that still have something to do
-	receives  int
-	waiting   int  // latencies kept back
-	own       bool // clients have windows of their own
-	keeping   bool // latencies are wanted
-	open      bool // the window has opened; set late, by looking at shared.opened
+	steps     int   // see goesOn
+	waiting   int   // latencies kept back
+	own       bool  // clients have windows of their own
+	keeping   bool  // latencies are wanted
+	open      bool  // the window has opened; set late, by looking at shared.opened
 	base      time.Time
 	events    [64]unix.EpollEvent
 	latencies [512]int64
@@ -295,6 +295,18 @@ func (t *thread) tick(now int64) {
 			return
 		}
 	}
+}
+
+// goesOn counts what happens between the ends of transactions, and looks at the
+// clock now and then: results may have no end, and scripts many commands. It
+// says whether the slice goes on.
+func (t *thread) goesOn() bool {
+	if t.steps++; t.steps%64 == 0 {
+		if now := t.clock(); now >= t.tickAt {
+			t.tick(now)
+		}
+	}
+	return t.p.err == nil
 }
 
 func (t *thread) fail(err error) {
