@@ -30,6 +30,7 @@ const (
 	minWarmup          = 10 // plan_cache_mode settles at the 6th execution
 	settledPlan        = 6
 	warmupParts        = 4
+	faultlessDoublings = 7
 	maxWarmup          = 100000
 	manyWarmup         = 200                    // short transactions are not called flat before,
 	shortWarmup        = 100 * time.Millisecond // nor any in less time: a single stall would decide
@@ -164,13 +165,15 @@ func median(ns []float64) time.Duration {
 // Flat is, twice in a row: a doubled stretch takes no more than 3 % less CPU
 // than the one before it (the cheapest of its four parts, since others on the
 // machine only ever add), and pages are touched for the first time hardly ever,
-// or as often as before (memory that is given back and taken again). Where
+// or as often as before (memory that is given back and taken again). Seven
+// doublings with faults alone like that are enough, too: on a noisy machine CPU
+// per transaction never looks flat. Where
 // 10 transactions take over a second, that second must do (six transactions
 // with prepared statements, whose plans settle then).
 func (r *runner) warmupLength(ctx context.Context, p *panel, l *load) (n int, took time.Duration, err error) {
 	type stretch struct{ faults, cpu float64 }
 	var last stretch
-	flat, began := 0, time.Now()
+	flat, faultless, began := 0, 0, time.Now()
 	for size := 1; ; {
 		faults, done := l.faults(), int64(0)
 		now := stretch{cpu: math.Inf(1)}
@@ -191,13 +194,15 @@ func (r *runner) warmupLength(ctx context.Context, p *panel, l *load) (n int, to
 		took = time.Since(began)
 		r.longest = max(r.longest, took/time.Duration(n))
 		now.faults = float64(l.faults()-faults) / float64(max(1, done))
-		if now.cpu >= 0.97*last.cpu && (now.faults <= 0.05 || now.faults >= 0.95*last.faults) {
-			flat++
-		} else {
+		settled := now.faults <= 0.05 || now.faults >= 0.95*last.faults
+		if faultless++; !settled {
+			faultless = 0
+		}
+		if flat++; !settled || now.cpu < 0.97*last.cpu {
 			flat = 0
 		}
 		switch enough := n >= minWarmup || p.Protocol != string(workload.Prepared) || n >= settledPlan; {
-		case n >= maxWarmup, took > maxWarmupTime, took > longWarmup && enough, n >= minWarmup && (n >= manyWarmup || took > shortWarmup) && flat >= 2:
+		case n >= maxWarmup, took > maxWarmupTime, took > longWarmup && enough, n >= minWarmup && (n >= manyWarmup || took > shortWarmup) && (flat >= 2 || faultless >= faultlessDoublings):
 			return n, took, nil
 		}
 		last = now
