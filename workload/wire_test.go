@@ -852,7 +852,7 @@ func TestCancelledSliceEndsAtOnce(t *testing.T) {
 }
 
 // during runs a slice, and does something to the server 100 ms later.
-func during(t *testing.T, g Generation, s Slice, what func()) (error, time.Duration) {
+func during(t *testing.T, g Generation, s Slice, what func()) (time.Duration, error) {
 	t.Helper()
 	at := make(chan struct{})
 	time.AfterFunc(100*time.Millisecond, func() { what(); close(at) })
@@ -860,7 +860,7 @@ func during(t *testing.T, g Generation, s Slice, what func()) (error, time.Durat
 	_, err := g.Run(t.Context(), s)
 	took := time.Since(started)
 	<-at
-	return err, took
+	return took, err
 }
 
 func signal(t *testing.T, pid int, s syscall.Signal) {
@@ -897,7 +897,7 @@ func TestLostServer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err, took := during(t, g, Slice{Head: 1, Length: time.Minute}, func() { c.do(t, s, g) })
+			took, err := during(t, g, Slice{Head: 1, Length: time.Minute}, func() { c.do(t, s, g) })
 			var lost *LostError
 			if !errors.As(err, &lost) || took > 5*time.Second {
 				t.Fatalf("%v after %v, want a LostError at once", err, took)
@@ -980,7 +980,7 @@ func TestStoppedServer(t *testing.T) {
 			pid := g.Backends()[c.clients-1]
 			defer syscall.Kill(pid, syscall.SIGCONT)
 			c.slice.Grace = 300 * time.Millisecond
-			err, took := during(t, g, c.slice, func() { signal(t, pid, syscall.SIGSTOP) })
+			took, err := during(t, g, c.slice, func() { signal(t, pid, syscall.SIGSTOP) })
 			if !errors.Is(err, ErrGrace) || took < 300*time.Millisecond || took > 3*time.Second {
 				t.Errorf("%v after %v, want ErrGrace after the grace", err, took)
 			}
