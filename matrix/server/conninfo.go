@@ -67,7 +67,7 @@ func checkConninfo(text string) (masked string, err error) {
 		if isSecretKeyword(p.key) {
 			v = "***"
 		}
-		if v == "" || strings.ContainsAny(v, ` '\`) {
+		if v == "" || strings.ContainsAny(v, " '\\\n\t\r\f\v") {
 			v = "'" + quoteConninfo(v) + "'"
 		}
 		b.WriteString(p.key + "=" + v)
