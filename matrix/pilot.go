@@ -30,7 +30,7 @@ const (
 	minWarmup          = 10 // plan_cache_mode settles at the 6th execution
 	settledPlan        = 6
 	warmupParts        = 4
-	faultlessDoublings = 7
+	faultlessDoublings = 5
 	maxWarmup          = 100000
 	manyWarmup         = 200                    // short transactions are not called flat before,
 	shortWarmup        = 100 * time.Millisecond // nor any in less time: a single stall would decide
@@ -165,7 +165,7 @@ func median(ns []float64) time.Duration {
 // Flat is, twice in a row: a doubled stretch takes no more than 3 % less CPU
 // than the one before it (the cheapest of its four parts, since others on the
 // machine only ever add), and pages are touched for the first time hardly ever,
-// or as often as before (memory that is given back and taken again). Seven
+// or as often as before (memory that is given back and taken again). Five
 // doublings with faults alone like that are enough, too: on a noisy machine CPU
 // per transaction never looks flat. Where
 // 10 transactions take over a second, that second must do (six transactions
