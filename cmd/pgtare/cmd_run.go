@@ -51,7 +51,7 @@ func newRunCommand() *cobra.Command {
 With nothing given it weighs track_activities, log_min_duration_statement and
 statement_timeout on SELECT 1, each statement its own SQL transaction and all
 in one, on the newest PostgreSQL found here (or fetched through npm where there
-is none), on a throw-away cluster. It takes about 90 s.
+is none), on a throw-away cluster. It takes under two minutes.
 
 The first value of every axis is the baseline. Several --set vary one at a
 time, plus all of them at their last values; servers and variables are crossed.
