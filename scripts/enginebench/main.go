@@ -1,10 +1,3 @@
-// Command enginebench runs the load engine as pgbench runs: one set of clients,
-// one script, one number of seconds, the whole process measured. It exists so
-// that bench-vs-pgbench.sh can hold the two programs side by side.
-//
-//	enginebench [-c CLIENTS] [-j THREADS] [-M PROTOCOL] [-T SECONDS] [-f FILE] CONNINFO
-//
-// It prints one line per figure, name and value.
 package main
 
 import (
