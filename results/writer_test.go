@@ -1,8 +1,8 @@
 package results
 
 import (
-	"fmt"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math/rand/v2"
