@@ -47,6 +47,9 @@ func (c *checker) header(h *Header) string {
 	if !(h.RunSeconds >= 0 && h.RunSeconds <= 1e9) || !(h.Margin >= 0 && h.Margin <= 1e6) || !inRange(0, h.Transactions) {
 		return "run_seconds, transactions or margin out of range"
 	}
+	if !(h.Until >= 0 && h.Until <= 1e6) || !(h.MaxSeconds >= 0 && h.MaxSeconds <= 1e9) {
+		return "until or max_seconds out of range"
+	}
 	if h.Unit != "tps" && h.Unit != "s" {
 		return fmt.Sprintf("unknown unit %q (tps, s)", clip(h.Unit))
 	}
@@ -87,6 +90,11 @@ func (c *checker) header(h *Header) string {
 		}
 		if !inRange(0, int64(p.Head), p.SliceNs, int64(p.Rounds), int64(p.Generations), int64(p.Warmup), p.TransactionNs, int64(p.Sessions)) {
 			return fmt.Sprintf("panel %q: a negative or absurd length", clip(p.ID))
+		}
+		for kind, n := range p.Waits {
+			if !inRange(0, n) {
+				return fmt.Sprintf("panel %q: %d samples of waits of type %q", clip(p.ID), n, clip(kind))
+			}
 		}
 		for _, a := range p.Anchors {
 			if !servers[a.Server] {
@@ -197,8 +205,11 @@ func (c *checker) generation(g *Generation) string {
 	if !(g.MeanNs >= 0 && g.MeanNs <= maxCount) || !inRange(0, g.P50Ns, g.P95Ns, g.P99Ns, g.P999Ns, g.MaxNs) {
 		return "a negative or absurd latency"
 	}
-	if !inRange(-1, g.ConnectNs, g.WarmupNs, g.WarmupTx, g.Faults, g.Switches) {
-		return "connect_ns, warmup_ns, warmup_tx, minor_faults or involuntary_switches is negative or absurd"
+	if !inRange(-1, g.ConnectNs, g.WarmupNs, g.WarmupTx, g.Faults, g.Switches, g.Moves) {
+		return "connect_ns, warmup_ns, warmup_tx, minor_faults, involuntary_switches or moves is negative or absurd"
+	}
+	if b := g.Background; b != nil && !inRange(-1, b.CPUNs, b.WALBytes, b.BlocksRead, b.BlocksWritten, b.Checkpoints, b.Vacuums) {
+		return "background: a negative or absurd figure"
 	}
 	for code, n := range g.Failures {
 		if !inRange(0, n) {
@@ -243,9 +254,10 @@ func (c *checker) slices(s *Slices) string {
 		{"client_wait", s.ClientWait, -1, maxCount},
 		{"begin", s.BeginNs, -1, maxCount},
 		{"commit", s.CommitNs, -1, maxCount},
+		{"elapsed_ns", s.ElapsedNs, -1, maxCount},
 	}
 	for _, col := range columns {
-		if len(col.values) != len(s.N) {
+		if len(col.values) != len(s.N) && !(col.name == "elapsed_ns" && len(col.values) == 0) { // records before it lack it
 			return fmt.Sprintf("columns of unequal length: n has %d slices, %s %d", len(s.N), col.name, len(col.values))
 		}
 		for _, v := range col.values {
@@ -258,6 +270,28 @@ func (c *checker) slices(s *Slices) string {
 		if s.Round[i] <= s.Round[i-1] {
 			return fmt.Sprintf("column round: %d after %d: a cell has one slice in a round", s.Round[i], s.Round[i-1])
 		}
+	}
+	return ""
+}
+
+// machine checks what the machine did in a generation.
+func (c *checker) machine(m *Machine) string {
+	if msg := c.mayFollow("machine"); msg != "" {
+		return msg
+	}
+	if c.panels[m.Panel] == nil {
+		return fmt.Sprintf("unknown panel %q", clip(m.Panel))
+	}
+	if m.Cell != "" {
+		if msg := c.related(m.Panel, m.Cell); msg != "" {
+			return msg
+		}
+	}
+	if m.Run < 1 || m.Run > maxRuns || m.Generation < 1 || m.Generation > maxRuns {
+		return fmt.Sprintf("run %d, generation %d: both count from 1", m.Run, m.Generation)
+	}
+	if !inRange(0, m.ElapsedNs, int64(m.CPUs)) || !inRange(-1, m.BusyNs, m.StealNs, m.OwnNs, m.ThrottledNs, m.MinKHz, m.MaxKHz) {
+		return "machine: a negative or absurd figure"
 	}
 	return ""
 }
@@ -310,6 +344,9 @@ func (c *checker) related(panel string, ids ...string) string {
 func (c *checker) unknownCells(w *Warning) string {
 	if w.Code == "" {
 		return "a warning without a code"
+	}
+	if w.Blocks != "" && w.Blocks != BlocksSame && w.Blocks != BlocksVerdict {
+		return fmt.Sprintf("warning %s blocks %q (same, verdict)", clip(w.Code), clip(w.Blocks))
 	}
 	for _, id := range w.Cells {
 		if c.cells[id] == nil {

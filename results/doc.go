@@ -11,6 +11,7 @@
 //
 //	{"type":"header", "format":1, ...}     once, first
 //	{"type":"generation", ...}             one per generation and cell
+//	{"type":"machine", ...}                what the machine did meanwhile, one per generation of a panel or block of a cell
 //	{"type":"warning", ...}                a doubt that came up on the way
 //	{"type":"end", ...}                    once, last
 //
@@ -36,6 +37,8 @@
 //	run_seconds    measured seconds per cell and run, 0 where transactions is given
 //	transactions   measured transactions per client and run, 0 where not asked
 //	unit           of the figures: tps, or s for the time that so many transactions take
+//	until          half-width in per cent at which the matrix was to stop; runs is then the least number; 0: not asked
+//	max_seconds    after which no run begins; 0: no limit
 //	margin         per cent within which two cells are called the same
 //	environment    the machine: [Environment]
 //	axes           name and values; the first value is the baseline's
@@ -67,6 +70,7 @@
 //	  n              transactions completed in the window
 //	  t              time they took: one client, last completion - window start; several, clients x window
 //	  head_ns        from the start of the slice to the start of the window, or -1
+//	  elapsed_ns     of the whole slice; the column may be missing
 //	  all            transactions of head, window and drain, failed ones included
 //	  server_cpu, server_wait   of the backends over the whole slice: running, and runnable but not running; or -1
 //	  client_cpu, client_wait   of the job threads, the same
@@ -76,7 +80,11 @@
 //	failures         SQLSTATE -> failed transactions
 //	connect_ns, warmup_ns, warmup_tx   what came before the first slice
 //	minor_faults, involuntary_switches   of the backends, or -1
+//	moves            of the backends from CPU to CPU, or -1
+//	background       what the cell's instance did beside its transactions ([Background]); missing where other cells were served meanwhile
 //	lost             why it ended early; "" where it did not. The slices of a lost generation are not used
+//
+// In the block schedule a cell's generation is one run of it, in one slice.
 //
 // Time per transaction is sum of t / sum of n, of a client: c clients complete
 // c * n / t transactions per ns.

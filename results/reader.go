@@ -130,6 +130,15 @@ func (rec *Record) add(text []byte, check *checker) string {
 			return msg
 		}
 		rec.Generations = append(rec.Generations, g)
+	case "machine":
+		var m Machine
+		if err := json.Unmarshal(text, &m); err != nil {
+			return jsonProblem(err)
+		}
+		if msg := check.machine(&m); msg != "" {
+			return msg
+		}
+		rec.Machine = append(rec.Machine, m)
 	case "warning":
 		var w Warning
 		if err := json.Unmarshal(text, &w); err != nil {

@@ -13,6 +13,7 @@ const Format = 1
 type Record struct {
 	Header      Header
 	Generations []Generation
+	Machine     []Machine
 	Warnings    []Warning // those of the header and those that came later, in order
 	End         *End      // nil: the record was cut off (crash, SIGKILL, disk full)
 	Torn        bool      // the last line was incomplete and was left out
@@ -38,6 +39,10 @@ type Header struct {
 	Transactions int64   `json:"transactions"` // -t: measured transactions per client and run; 0 when not asked
 	Unit         string  `json:"unit"`         // "tps" or, with -t, "s": seconds for Transactions x clients
 	Margin       float64 `json:"margin"`       // per cent: smaller is "same"
+	// Until is the half-width, in per cent, at which the matrix was to stop; 0:
+	// it had a set number of runs. Runs is then the least number.
+	Until      float64 `json:"until"`
+	MaxSeconds float64 `json:"max_seconds"` // no run begins later; 0: no limit
 
 	Environment Environment         `json:"environment"`
 	Axes        []Axis              `json:"axes"` // in the order of the table
@@ -120,6 +125,10 @@ type Panel struct {
 	Sessions int `json:"sessions"` // open on each instance while this panel is measured, idle ones that make the number equal included
 
 	Anchors []Anchor `json:"anchors"`
+
+	// What the baseline's backends waited for in an unbroken stretch, by
+	// wait_event_type of pg_stat_activity ("" is running); null: not sampled.
+	Waits map[string]int64 `json:"waits"`
 }
 
 // Anchor is one unbroken second of a panel's baseline on one server.
@@ -178,6 +187,47 @@ type Warning struct {
 	Cells  []string `json:"cells"`          // empty: all
 	Text   string   `json:"text"`
 	Remedy string   `json:"remedy"`
+	// Blocks is what must not be said of these cells because of it: "same"
+	// (that there is no cost), "verdict" (anything), "" nothing.
+	Blocks string `json:"blocks,omitempty"`
+}
+
+// What a warning blocks.
+const (
+	BlocksSame    = "same"
+	BlocksVerdict = "verdict"
+)
+
+// Machine is a line of the record: what the machine did while a generation of
+// a panel, or a block of one of its cells, was measured, set-up included.
+// -1: not known.
+type Machine struct {
+	Type        string    `json:"type"` // "machine"
+	Panel       string    `json:"panel"`
+	Cell        string    `json:"cell"` // of a block; "": all cells of the panel
+	Run         int       `json:"run"`
+	Generation  int       `json:"generation"`
+	Started     time.Time `json:"started"`
+	ElapsedNs   int64     `json:"elapsed_ns"`
+	CPUs        int       `json:"cpus"`         // that clients and backends may use; the next three are sums over them
+	BusyNs      int64     `json:"busy_ns"`      // neither idle nor stolen
+	StealNs     int64     `json:"steal_ns"`     // wanted, but given to other virtual machines
+	OwnNs       int64     `json:"own_ns"`       // of BusyNs: pgtare and the servers that it started, on whatever CPU
+	ThrottledNs int64     `json:"throttled_ns"` // this control group was held up by its CPU quota
+	MinKHz      int64     `json:"min_khz"`      // lowest and highest frequency of the CPUs
+	MaxKHz      int64     `json:"max_khz"`
+	Clocksource string    `json:"clocksource"` // at its end; "": not known
+}
+
+// Background is what one instance did beside the transactions of the only cell
+// that it served meanwhile. -1: not known.
+type Background struct {
+	CPUNs         int64 `json:"cpu_ns"`         // of all server processes but the cell's backends
+	WALBytes      int64 `json:"wal_bytes"`      // written
+	BlocksRead    int64 `json:"blocks_read"`    // pages that were not in shared buffers
+	BlocksWritten int64 `json:"blocks_written"` // pages written by checkpointer, background writer and backends
+	Checkpoints   int64 `json:"checkpoints"`    // begun, timed and requested
+	Vacuums       int64 `json:"vacuums"`        // autovacuum and autoanalyze runs that ended
 }
 
 // Generation is one line of the record: what one cell did on one set of
@@ -206,7 +256,10 @@ type Generation struct {
 	WarmupTx  int64  `json:"warmup_tx"`
 	Faults    int64  `json:"minor_faults"`         // of the backends, in the measured slices; -1: not known
 	Switches  int64  `json:"involuntary_switches"` // of the backends; -1: not known
-	Lost      string `json:"lost"`                 // why the generation ended early; its slices are not used
+	Moves     int64  `json:"moves"`                // of the backends from CPU to CPU; -1: not known
+	// Background is null where other cells were served meanwhile.
+	Background *Background `json:"background,omitempty"`
+	Lost       string      `json:"lost"` // why the generation ended early; its slices are not used
 }
 
 // Slices holds the slices of one generation as columns of equal length. Times
@@ -219,6 +272,7 @@ type Slices struct {
 	N           []int64 `json:"n"`           // transactions completed in the window
 	T           []int64 `json:"t"`           // one client: last completion - window start; several: clients x window
 	HeadNs      []int64 `json:"head_ns"`     // start of the slice to start of the window
+	ElapsedNs   []int64 `json:"elapsed_ns"`  // of the whole slice: head, window, drain; may be empty: not kept
 	All         []int64 `json:"all"`         // transactions of the whole slice: head, window, drain
 	ServerCPU   []int64 `json:"server_cpu"`  // of the backends, whole slice
 	ServerWait  []int64 `json:"server_wait"` // their time runnable but not running

@@ -91,6 +91,15 @@ func (w *Writer) WriteGeneration(g *Generation) error {
 	return nil
 }
 
+// WriteMachine writes what the machine did in a generation. Type is filled in.
+func (w *Writer) WriteMachine(m Machine) error {
+	m.Type = "machine"
+	if msg := w.check.machine(&m); msg != "" {
+		panic("results: machine: " + msg)
+	}
+	return w.writeLine(&m)
+}
+
 // WriteWarning writes a doubt that arose after the header. Type is filled in.
 func (w *Writer) WriteWarning(warning Warning) error {
 	warning.Type = "warning"

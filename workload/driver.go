@@ -102,6 +102,7 @@ type Result struct {
 	// completion at or after its deadline, or with Count to the last completion.
 	T        time.Duration
 	Head     time.Duration // start of the slice to start of the window
+	Elapsed  time.Duration // of the whole slice, to the end of the drain
 	All      int64         // transactions of head, window and drain, failed ones included
 	Begin    time.Duration // SingleTransaction: mean over clients
 	Commit   time.Duration

@@ -269,14 +269,17 @@ func (g *generation) Run(ctx context.Context, s Slice) (Result, error) {
 	sh.ended.Store(0)
 	sh.stop.Store(false)
 	release := context.AfterFunc(ctx, func() { sh.stop.Store(true) })
+	began := time.Now()
 	for _, p := range g.parts {
 		p.thread.jobs <- p
 	}
 	for _, p := range g.parts {
 		<-p.thread.done
 	}
+	elapsed := time.Since(began)
 	release()
 	r, err := g.result()
+	r.Elapsed = elapsed
 	if err != nil {
 		if errors.Is(err, errStopped) { // no thread failed by itself
 			err = context.Cause(ctx)
