@@ -251,12 +251,12 @@ type Generation struct {
 
 	Failures map[string]int64 `json:"failures"` // SQLSTATE -> transactions
 
-	ConnectNs int64  `json:"connect_ns"` // connecting and proof, all clients
-	WarmupNs  int64  `json:"warmup_ns"`
-	WarmupTx  int64  `json:"warmup_tx"`
-	Faults    int64  `json:"minor_faults"`         // of the backends, in the measured slices; -1: not known
-	Switches  int64  `json:"involuntary_switches"` // of the backends; -1: not known
-	Moves     int64  `json:"moves"`                // of the backends from CPU to CPU; -1: not known
+	ConnectNs int64 `json:"connect_ns"` // connecting and proof, all clients
+	WarmupNs  int64 `json:"warmup_ns"`
+	WarmupTx  int64 `json:"warmup_tx"`
+	Faults    int64 `json:"minor_faults"`         // of the backends, in the measured slices; -1: not known
+	Switches  int64 `json:"involuntary_switches"` // of the backends; -1: not known
+	Moves     int64 `json:"moves"`                // of the backends from CPU to CPU; -1: not known
 	// Background is null where other cells were served meanwhile.
 	Background *Background `json:"background,omitempty"`
 	Lost       string      `json:"lost"` // why the generation ended early; its slices are not used
