@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -66,6 +67,9 @@ type Warning struct {
 	Cells  []string `json:"cells"` // empty: all
 	Text   string   `json:"text"`
 	Remedy string   `json:"remedy"`
+	// Blocks is what isn't said of these cells because of it: results.BlocksSame,
+	// results.BlocksVerdict, "" nothing.
+	Blocks string `json:"blocks,omitempty"`
 }
 
 // Control is a twin against its baseline.
@@ -181,6 +185,8 @@ type Comparison struct {
 	TimeFactor    *float64  `json:"time_factor"` // nil: decided, or time won't decide it
 	Verdict       string    `json:"verdict"`
 	Reason        *string   `json:"reason"` // why unclear whatever the figures say
+
+	twin string // whose data join the reference; ""
 }
 
 // NotExercised is the verdict where a setting couldn't act.
@@ -242,7 +248,41 @@ func Build(rec *results.Record) (*Report, error) {
 	}
 	found := r.judge(data)
 	r.Warnings = append(warnings(rec.Warnings), r.doubts(rec, found)...)
+	r.block()
 	return r, nil
+}
+
+// block takes the verdicts back that a warning forbids: "same" asserts that
+// there is no cost, which a doubt may make impossible where a cost that was
+// found still stands. A comparison is met through its cell, its baseline or the
+// twin in its reference. The figures stay as they are, and so do the verdicts of
+// the others: that p was adjusted for a comparison which is blocked only makes
+// it larger.
+func (r *Report) block() {
+	for i := range r.Comparisons {
+		c := &r.Comparisons[i]
+		for _, w := range r.Warnings {
+			met := len(w.Cells) == 0 || slices.ContainsFunc(w.Cells, func(id string) bool {
+				return id == c.Cell || id == c.Against || c.twin != "" && id == c.twin
+			})
+			if met && forbids(w.Blocks, stats.Verdict(c.Verdict)) {
+				c.Reason = ptr(fmt.Sprintf("not called %s because of the doubt %s", c.Verdict, w.Code))
+				c.Verdict = string(stats.Unclear)
+			}
+		}
+	}
+}
+
+// forbids says whether a verdict must not stand beside a warning that blocks
+// what it names.
+func forbids(blocks string, v stats.Verdict) bool {
+	switch blocks {
+	case results.BlocksSame:
+		return v == stats.Same
+	case results.BlocksVerdict:
+		return v == stats.Same || v == stats.Slower || v == stats.Faster
+	}
+	return false
 }
 
 // panel copies what is reported of a panel.
@@ -295,7 +335,7 @@ func (r *Report) judge(d *data) judgement {
 			continue
 		}
 		o := options(p.ReplicateUnit, cell)
-		out := Comparison{Cell: p.Cell, Against: p.Against, Axis: p.Axis, ReplicateUnit: p.ReplicateUnit}
+		out := Comparison{Cell: p.Cell, Against: p.Against, Axis: p.Axis, ReplicateUnit: p.ReplicateUnit, twin: p.Twin}
 		if cell.Status == "failed" || against.Status == "failed" {
 			out.Verdict, out.Reason = string(stats.Unclear), ptr("a cell failed")
 			r.Comparisons = append(r.Comparisons, out)
