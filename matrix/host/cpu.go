@@ -63,7 +63,7 @@ func Quietest(ctx context.Context, window time.Duration) (int, error) {
 	if len(allowed) == 0 {
 		return 0, errors.New("find the quietest CPU: /proc/self/status names no CPU")
 	}
-	before, err := busyTimes()
+	before, err := readTimes()
 	if err != nil {
 		return 0, err
 	}
@@ -74,21 +74,21 @@ func Quietest(ctx context.Context, window time.Duration) (int, error) {
 		return 0, ctx.Err()
 	case <-timer.C:
 	}
-	after, err := busyTimes()
+	after, err := readTimes()
 	if err != nil {
 		return 0, err
 	}
 	return quietest(before, after, allowed, Siblings), nil
 }
 
-// quietest picks from allowed, which isn't empty, by the busy ticks of each
-// CPU before and after.
-func quietest(before, after map[int]int64, allowed []int, siblings func(int) []int) int {
+// quietest picks from allowed, which isn't empty, by the times of each CPU
+// before and after.
+func quietest(before, after map[int]cpuTimes, allowed []int, siblings func(int) []int) int {
 	best, least := allowed[0], int64(-1)
 	for _, c := range allowed {
 		var busy int64
 		for _, s := range siblings(c) {
-			busy += after[s] - before[s]
+			busy += after[s].busy + after[s].stolen - before[s].busy - before[s].stolen
 		}
 		if least < 0 || busy < least {
 			best, least = c, busy
@@ -97,35 +97,51 @@ func quietest(before, after map[int]int64, allowed []int, siblings func(int) []i
 	return best
 }
 
-func busyTimes() (map[int]int64, error) {
+// cpuTimes are what a CPU has done since boot, in ticks.
+type cpuTimes struct {
+	busy   int64 // user, nice, system, irq and softirq; guest time is part of user time
+	stolen int64 // wanted, but given to other virtual machines
+}
+
+func readTimes() (map[int]cpuTimes, error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return nil, fmt.Errorf("read the CPUs' times: %w", err)
 	}
-	return parseBusy(text), nil
+	return parseTimes(text), nil
 }
 
-// parseBusy returns the busy ticks of each CPU in /proc/stat: user, nice,
-// system, irq, softirq and steal. Guest time is part of user time.
-func parseBusy(stat []byte) map[int]int64 {
-	busy := map[int]int64{}
+// parseTimes reads the times of each CPU from /proc/stat.
+func parseTimes(stat []byte) map[int]cpuTimes {
+	times := map[int]cpuTimes{}
 	for l := range bytes.Lines(stat) {
+		if !bytes.HasPrefix(l, []byte("cpu")) {
+			continue
+		}
 		f := strings.Fields(string(l))
-		if len(f) < 5 || !strings.HasPrefix(f[0], "cpu") {
+		if len(f) < 5 {
 			continue
 		}
 		cpu, err := strconv.Atoi(f[0][len("cpu"):])
 		if err != nil {
 			continue // the sum line
 		}
-		const idle, iowait, steal = 4, 5, 8
-		for i := 1; i < len(f) && i <= steal; i++ {
-			if n, err := strconv.ParseInt(f[i], 10, 64); err == nil && i != idle && i != iowait {
-				busy[cpu] += n
+		var t cpuTimes
+		for i := 1; i < len(f); i++ {
+			n, err := strconv.ParseInt(f[i], 10, 64)
+			if err != nil {
+				continue
+			}
+			switch i {
+			case 1, 2, 3, 6, 7:
+				t.busy += n
+			case 8:
+				t.stolen = n
 			}
 		}
+		times[cpu] = t
 	}
-	return busy
+	return times
 }
 
 // parseList reads the kernel's list format: "0-3,8".

@@ -8,6 +8,9 @@
 //   - [Proc] reads the counters of one process or thread again and again. It
 //     is read around every slice for every backend, so it keeps its files
 //     open and allocates nothing.
+//   - [Watch] reads what the whole machine does beside: busy and stolen time,
+//     throttling, frequency, clock source. The difference of two readings is
+//     a line of the record.
 //
 // All of it is Linux: /proc, /sys and the scheduler's system calls. What a
 // kernel or container doesn't show is left empty.

@@ -45,24 +45,24 @@ func TestParseList(t *testing.T) {
 	check("0-x")
 }
 
-func TestParseBusy(t *testing.T) {
-	got := parseBusy([]byte("cpu  1 1 1 1 1 1 1 1 0 0\ncpu0 100 20 30 4000 500 6 7 8 90 10\ncpu12 1 0 0 9 0 0 0 0 0 0\nintr 5 5 5 5 5\n"))
-	if want := map[int]int64{0: 171, 12: 1}; !maps.Equal(got, want) {
+func TestParseTimes(t *testing.T) {
+	got := parseTimes([]byte("cpu  1 1 1 1 1 1 1 1 0 0\ncpu0 100 20 30 4000 500 6 7 8 90 10\ncpu12 1 0 0 9 0 0 0 0 0 0\ncpu3 5 0 0 9\nintr 5 5 5 5 5\ncpu\ncpux 1 1 1 1\n"))
+	if want := map[int]cpuTimes{0: {163, 8}, 12: {1, 0}, 3: {5, 0}}; !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
 func TestQuietestPicks(t *testing.T) {
-	before := map[int]int64{0: 1000, 1: 0, 2: 50, 3: 50}
+	before := map[int]cpuTimes{0: {900, 100}, 1: {}, 2: {50, 0}, 3: {50, 0}}
 	alone := func(c int) []int { return []int{c} }
 	pairs := func(c int) []int { return []int{c &^ 1, c | 1} }
-	check := func(after map[int]int64, allowed []int, siblings func(int) []int, want int) {
+	check := func(after map[int]cpuTimes, allowed []int, siblings func(int) []int, want int) {
 		t.Helper()
 		if got := quietest(before, after, allowed, siblings); got != want {
 			t.Errorf("after %v, allowed %v: CPU %d, want %d", after, allowed, got, want)
 		}
 	}
-	after := map[int]int64{0: 1001, 1: 90, 2: 53, 3: 54}
+	after := map[int]cpuTimes{0: {901, 100}, 1: {1, 89}, 2: {53, 0}, 3: {50, 4}}
 	check(after, []int{0, 1, 2, 3}, alone, 0)
 	check(after, []int{0, 1, 2, 3}, pairs, 2) // CPU 0 shares its core with a busy one
 	check(after, []int{1}, alone, 1)          // never outside the allowed ones
@@ -195,6 +195,7 @@ func TestProc(t *testing.T) {
 	if n, err := p.Switches(); err != nil || n < 0 {
 		t.Errorf("Switches() = %d, %v", n, err)
 	}
+	testMoves(t, p, cmd.Process.Pid, burn)
 	in.Close()
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
@@ -208,8 +209,44 @@ func TestProc(t *testing.T) {
 	if _, err := p.Switches(); err == nil {
 		t.Error("Switches() of a process that has ended")
 	}
+	if _, err := p.Moves(); err == nil {
+		t.Error("Moves() of a process that has ended")
+	}
 	if _, err := OpenProc(cmd.Process.Pid); err == nil {
 		t.Error("OpenProc of a process that has ended")
+	}
+}
+
+// testMoves sends a process to and fro between two CPUs.
+func testMoves(t *testing.T, p *Proc, pid int, burn func()) {
+	t.Helper()
+	before, err := p.Moves()
+	if errors.Is(err, unix.ENOENT) {
+		return // the kernel doesn't tell
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cpus := CPUs()
+	if len(cpus) < 2 {
+		return
+	}
+	const times = 6
+	for i := range times {
+		if err := SetAffinity(pid, cpus[i%2:i%2+1]); err != nil {
+			t.Fatal(err)
+		}
+		burn()
+	}
+	after, err := p.Moves()
+	if d := after - before; err != nil || d < times-1 || d > times {
+		t.Errorf("moved %d times, and Moves() rose by %d (%v)", times, d, err)
+	}
+	for range 2 {
+		burn() // it stays
+	}
+	if last, err := p.Moves(); err != nil || last != after {
+		t.Errorf("a pinned process: Moves() went from %d to %d (%v)", after, last, err)
 	}
 }
 

@@ -80,22 +80,38 @@ func (p *Proc) Faults() (minor int64, err error) {
 	return n, nil
 }
 
-var switchesKey = []byte("\nnonvoluntary_ctxt_switches:")
-
 // Switches returns how often the process was taken off its CPU against its
 // will.
 func (p *Proc) Switches() (involuntary int64, err error) {
-	b, err := p.read("status")
+	n, err := p.keyed("status", "\nnonvoluntary_ctxt_switches")
 	if err != nil {
 		return 0, fmt.Errorf("read the switches of process %d: %w", p.pid, err)
 	}
-	i := bytes.Index(b, switchesKey)
-	if i < 0 {
-		return 0, fmt.Errorf("read the switches of process %d: %w", p.pid, errCounters)
+	return n, nil
+}
+
+// Moves returns how often the scheduler has moved the process from one CPU to
+// another. It fails where the kernel doesn't tell (it was built without
+// CONFIG_SCHED_DEBUG).
+func (p *Proc) Moves() (int64, error) {
+	n, err := p.keyed("sched", "\nse.nr_migrations")
+	if err != nil {
+		return 0, fmt.Errorf("read the moves of process %d: %w", p.pid, err)
 	}
-	n, _, ok := leadingNumber(b[i+len(switchesKey):])
+	return n, nil
+}
+
+// keyed returns the number that follows a key, blanks and a colon in a file of
+// the process.
+func (p *Proc) keyed(name, key string) (int64, error) {
+	b, err := p.read(name)
+	if err != nil {
+		return 0, err
+	}
+	_, b, _ = bytes.Cut(b, []byte(key)) // nothing where the key isn't there
+	n, _, ok := leadingNumber(bytes.TrimLeft(b, " \t:"))
 	if !ok {
-		return 0, fmt.Errorf("read the switches of process %d: %w", p.pid, errCounters)
+		return 0, errCounters
 	}
 	return n, nil
 }
