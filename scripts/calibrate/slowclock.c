@@ -1,0 +1,208 @@
+/*
+ * A server whose clock is slower by a known amount, switchable per session.
+ *
+ * slowclock.so is preloaded (LD_PRELOAD) into the postmaster and does nothing
+ * until it is switched on. A tiny library beside it, loaded by
+ * session_preload_libraries, switches it on for that backend: from then on each
+ * clock_gettime and gettimeofday of the backend first spins on the clock for at
+ * least NS ns. Several sizes are several tiny libraries, so that they can be
+ * cells of one matrix on one instance:
+ *
+ *   gcc -O2 -shared -fPIC -o slowclock.so slowclock.c -ldl
+ *   gcc -O2 -shared -fPIC -DNS=500 -DSLOT=1 -DPG_MAJOR=15 -o slow500.so slowclock.c
+ *
+ * What it really added is counted, per size, in the file slowclock.counts in the
+ * directory of slowclock.so, which must be there before the postmaster starts
+ * and be writable for it: SLOTS structs as below, in the machine's byte order.
+ *
+ * Truth is a difference: size 0 runs the same code, reads the clock twice and
+ * counts, without spinning, and is the baseline. So the cost of counting and
+ * of the reads themselves is on both sides:
+ *
+ *   truth = reads per transaction x mean added by a read, less the same of size 0
+ *
+ * A read in which the backend lost the CPU is counted as interrupted and its
+ * time left out, for that time would have been lost in either cell.
+ *
+ * A transaction is a send(): in the simple protocol a short answer is one.
+ * (Servers before 15 also send statistics so, twice a second.)
+ */
+#define _GNU_SOURCE
+#include <stdint.h>
+
+struct counts {
+	uint64_t ns;          /* asked for */
+	uint64_t reads;       /* not interrupted */
+	uint64_t interrupted; /* reads left out of added */
+	uint64_t added;       /* ns, by reads */
+	uint64_t sends;
+	uint64_t unused[3]; /* a cache line each */
+};
+
+#define SLOTS 64
+
+int slowclock_on(int slot, uint64_t ns);
+
+#ifdef NS /* the switch */
+
+/*
+ * PG_MODULE_MAGIC without the server's headers, which are a package of their
+ * own on most systems. From fmgr.h of 13 to 18, with the default limits of
+ * pg_config_manual.h; a server that was built otherwise refuses the library.
+ */
+struct magic {
+	int len;
+	int version, funcmaxargs, indexmaxkeys, namedatalen, float8byval;
+#if PG_MAJOR >= 15
+	char abi_extra[32];
+#endif
+#if PG_MAJOR >= 18
+	const char *name, *module_version;
+#endif
+};
+
+const struct magic *Pg_magic_func(void);
+void _PG_init(void);
+
+const struct magic *Pg_magic_func(void)
+{
+	static const struct magic m = {
+		.len = sizeof(struct magic),
+		.version = PG_MAJOR * 100,
+		.funcmaxargs = 100,
+		.indexmaxkeys = 32,
+		.namedatalen = 64,
+		.float8byval = sizeof(void *) >= 8,
+#if PG_MAJOR >= 15
+		.abi_extra = "PostgreSQL",
+#endif
+	};
+
+	return &m;
+}
+
+void _PG_init(void)
+{
+	slowclock_on(SLOT, NS);
+}
+
+#else /* the clock */
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A read that took this much longer than asked was interrupted. */
+#define INTERRUPTED_NS 3000
+
+static int (*real_clock)(clockid_t, struct timespec *);
+static int (*real_day)(struct timeval *, void *);
+static ssize_t (*real_send)(int, const void *, size_t, int);
+
+static struct counts *table;
+static struct counts *here;  /* of this backend's size; NULL: off */
+static struct counts counts; /* since the last send */
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	real_clock(CLOCK_MONOTONIC, &t);
+	return (uint64_t) t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void lengthen(void)
+{
+	uint64_t begin, spent;
+
+	if (!here)
+		return;
+	begin = now();
+	do
+		spent = now() - begin;
+	while (spent < counts.ns);
+	if (spent > counts.ns + INTERRUPTED_NS)
+		counts.interrupted++;
+	else {
+		counts.reads++;
+		counts.added += spent;
+	}
+}
+
+/* Other libraries' constructors may read the clock before find has run. */
+static void resolve(void)
+{
+	if (real_send)
+		return;
+	real_clock = (int (*)(clockid_t, struct timespec *)) dlsym(RTLD_NEXT, "clock_gettime");
+	real_day = (int (*)(struct timeval *, void *)) dlsym(RTLD_NEXT, "gettimeofday");
+	real_send = (ssize_t (*)(int, const void *, size_t, int)) dlsym(RTLD_NEXT, "send");
+}
+
+__attribute__((constructor)) static void find(void)
+{
+	Dl_info self;
+	char path[4096];
+	const char *slash;
+	int fd;
+
+	resolve();
+	if (!dladdr((void *) slowclock_on, &self) || !(slash = strrchr(self.dli_fname, '/')))
+		return;
+	snprintf(path, sizeof path, "%.*s/slowclock.counts", (int) (slash - self.dli_fname), self.dli_fname);
+	if ((fd = open(path, O_RDWR | O_CLOEXEC)) < 0)
+		return;
+	if (lseek(fd, 0, SEEK_END) >= (off_t) (SLOTS * sizeof(struct counts))) {
+		table = mmap(NULL, SLOTS * sizeof(struct counts), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		if (table == MAP_FAILED)
+			table = NULL;
+	}
+	close(fd);
+}
+
+int slowclock_on(int slot, uint64_t ns)
+{
+	if (!table || slot < 0 || slot >= SLOTS) {
+		/* Without its counts there is no truth: end this backend, and no other. */
+		fputs("slowclock: no slowclock.counts beside the library, or it is too short\n", stderr);
+		_exit(1);
+	}
+	here = &table[slot];
+	here->ns = counts.ns = ns;
+	return 0;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *t)
+{
+	resolve();
+	lengthen();
+	return real_clock(clock, t);
+}
+
+int gettimeofday(struct timeval *t, void *zone)
+{
+	resolve();
+	lengthen();
+	return real_day(t, zone);
+}
+
+ssize_t send(int fd, const void *data, size_t size, int flags)
+{
+	resolve();
+	if (here) {
+		__atomic_fetch_add(&here->reads, counts.reads, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&here->interrupted, counts.interrupted, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&here->added, counts.added, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&here->sends, 1, __ATOMIC_RELAXED);
+		counts.reads = counts.interrupted = counts.added = 0;
+	}
+	return real_send(fd, data, size, flags);
+}
+
+#endif
