@@ -230,10 +230,13 @@ func isBackend(pid int, started float64) bool {
 	if err != nil {
 		return false
 	}
-	const userHz = 100 // of all Linux ports that PostgreSQL is measured on
 	d := started - (boot + ticks/userHz)
 	return -2 < d && d < 2
 }
+
+// userHz is the ticks per second in /proc, of all Linux ports that PostgreSQL is
+// measured on.
+const userHz = 100
 
 func bootTime() (float64, bool) {
 	text, err := os.ReadFile("/proc/stat")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -34,19 +35,12 @@ func (c Counters) Sub(before Counters) Counters {
 // read them after the measured connections are closed. Before 15 it takes 0.6
 // s, the age that a statistics file may have.
 func IOCounters(ctx context.Context, conn *pgconn.PgConn) (Counters, error) {
-	refresh := "SELECT pg_catalog.pg_stat_force_next_flush()" // this session's own part
-	if majorOf(conn) < 15 {
-		// A statistics file may be read until it is half a second old.
-		refresh = "SELECT pg_catalog.pg_sleep(0.6)"
-	}
-	for _, sql := range []string{refresh, "SELECT pg_catalog.pg_stat_clear_snapshot()"} {
-		if _, err := query(ctx, conn, sql); err != nil {
-			return Counters{}, fmt.Errorf("read the I/O counters: %w", err)
-		}
+	if err := freshStatistics(ctx, conn, 0); err != nil {
+		return Counters{}, fmt.Errorf("read the I/O counters: %w", err)
 	}
 	rows, err := query(ctx, conn, `
 SELECT blks_read, blks_hit, blk_read_time, blk_write_time, temp_bytes, xact_commit + xact_rollback,
-       CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_insert_lsn() END - '0/0'::pg_lsn
+       `+insertedWAL+`
   FROM pg_catalog.pg_stat_database WHERE datname = pg_catalog.current_database()`)
 	if err != nil {
 		return Counters{}, fmt.Errorf("read the I/O counters: %w", err)
@@ -58,6 +52,27 @@ SELECT blks_read, blks_hit, blk_read_time, blk_write_time, temp_bytes, xact_comm
 	return Counters{
 		BlocksRead: num(r[0]), BlocksHit: num(r[1]), ReadMs: float(r[2]), WriteMs: float(r[3]), TempBytes: num(r[4]), Transactions: num(r[5]), WALBytes: num(r[6]),
 	}, nil
+}
+
+// insertedWAL is the WAL that the cluster has had, in bytes.
+const insertedWAL = "CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_insert_lsn() END - '0/0'::pg_lsn"
+
+// freshStatistics makes conn's session see all that processes reported up to
+// more after now.
+func freshStatistics(ctx context.Context, conn *pgconn.PgConn, more time.Duration) error {
+	var sqls []string
+	if majorOf(conn) >= 15 {
+		sqls = append(sqls, "SELECT pg_catalog.pg_stat_force_next_flush()") // this session's own part
+	} else {
+		more += 600 * time.Millisecond // a statistics file may be read until it is half a second old
+	}
+	sqls = append(sqls, fmt.Sprintf("SELECT pg_catalog.pg_sleep(%.3f)", more.Seconds()), "SELECT pg_catalog.pg_stat_clear_snapshot()")
+	for _, sql := range sqls {
+		if _, err := query(ctx, conn, sql); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func num(s string) int64 {

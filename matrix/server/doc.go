@@ -47,7 +47,17 @@
 //
 // # Settings
 //
-// settings.go proves that a setting is in force, isolation.go knows where its
-// cost lands and whether it can act at all. SHOW proves nothing: a misspelt
-// name with a dot in it is accepted as a placeholder and shown.
+// settings.go proves that a setting of a session is in force ([Probe]),
+// configured.go the same of an instance's configuration ([ProveConfigured]) and
+// why a server refuses to start with it ([StartRefusal]); isolation.go knows
+// where a setting's cost lands and whether it can act at all. SHOW proves
+// nothing: a misspelt name with a dot in it is accepted as a placeholder and
+// shown.
+//
+// # What an instance does beside
+//
+// [Instance.CPU] and [Background] are the work of a whole instance: of its
+// backends, and of the processes that no slice can attribute (checkpointer, WAL
+// writer, autovacuum). Their differences belong to a cell only where it had the
+// instance to itself meanwhile. The counters lag: see [Background].
 package server

@@ -28,6 +28,9 @@ const (
 	socketName = ".s.PGSQL.5432"
 )
 
+// confName is the file that postgresql.conf includes last.
+const confName = "pgtare.conf"
+
 // Instance is one PostgreSQL that pgtare owns. Its methods may be called from
 // several goroutines; Start and Stop of one instance exclude each other.
 type Instance struct {
@@ -38,6 +41,7 @@ type Instance struct {
 	sockets string
 	config  *pgconn.Config
 	devs    []string
+	env     []string // added to the environment
 
 	life sync.Mutex // held by Start, Stop and Close
 
@@ -51,10 +55,11 @@ type postmaster struct {
 	pid  int
 	done chan struct{} // closed when it has ended and has been waited for
 	how  string        // valid then: how it ended
+	log  int64         // where in the log it begins
 }
 
 func (m *Manager) newInstance(ctx context.Context, inst Installation, cfg InstanceConfig) (_ *Instance, err error) {
-	in := &Instance{manager: m, inst: inst, id: cfg.ID, dir: filepath.Join(m.session.dir, cfg.ID)}
+	in := &Instance{manager: m, inst: inst, id: cfg.ID, dir: filepath.Join(m.session.dir, cfg.ID), env: slices.Clone(cfg.Env)}
 	if err := os.Mkdir(in.dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -136,7 +141,7 @@ func (in *Instance) writeConf(cfg InstanceConfig) error {
 		fmt.Fprintf(&b, "%s = '%s'\n", name, quoteConf(cfg.Settings[name]))
 		in.devs = append(in.devs, name+"="+maskSetting(name, cfg.Settings[name]))
 	}
-	conf := filepath.Join(in.data(), "pgtare.conf")
+	conf := filepath.Join(in.data(), confName)
 	if err := os.WriteFile(conf, []byte(b.String()), 0o600); err != nil {
 		return fmt.Errorf("write %s: %w", conf, err)
 	}
@@ -147,7 +152,7 @@ func (in *Instance) writeConf(cfg InstanceConfig) error {
 	if err != nil {
 		return fmt.Errorf("write postgresql.conf: %w", err)
 	}
-	_, err = f.WriteString("\ninclude 'pgtare.conf'\n")
+	_, err = f.WriteString("\ninclude '" + confName + "'\n")
 	return errors.Join(err, f.Close())
 }
 
@@ -197,7 +202,9 @@ func (in *Instance) postmaster() *postmaster {
 
 // Start starts the instance and returns when it takes connections. The new
 // postmaster is a new process image: everything that its backends inherit is
-// drawn anew. An instance that has died may be started again.
+// drawn anew. An instance that has died may be started again. A server that
+// ends by itself gives a *[StartError]; [StartRefusal] tells whether it won't
+// have its settings.
 func (in *Instance) Start(ctx context.Context) error {
 	ctx, over, err := in.manager.begin(ctx)
 	if err != nil {
@@ -231,14 +238,18 @@ func (in *Instance) Start(ctx context.Context) error {
 	if err := in.manager.user.give(in.logPath()); err != nil {
 		return fmt.Errorf("start instance %s: %w", in.id, err)
 	}
+	_, logEnd, err := in.LogSince(-1)
+	if err != nil {
+		return fmt.Errorf("start instance %s: %w", in.id, err)
+	}
 	cmd := exec.Command(filepath.Join(in.inst.BinDir, "postgres"), "-D", in.data())
-	cmd.Dir, cmd.Env = in.dir, childEnv()
+	cmd.Dir, cmd.Env = in.dir, append(childEnv(), in.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = in.manager.user.attr(syscall.SIGQUIT)
 	if err := in.manager.fork.start(cmd); err != nil {
 		return in.manager.user.startError(cmd.Path, err)
 	}
-	p := &postmaster{pid: cmd.Process.Pid, done: make(chan struct{})}
+	p := &postmaster{pid: cmd.Process.Pid, done: make(chan struct{}), log: logEnd}
 	go func() {
 		cmd.Wait()
 		p.how = ended(cmd.ProcessState)
@@ -264,7 +275,8 @@ func (in *Instance) await(ctx context.Context, p *postmaster) error {
 	for {
 		select {
 		case <-p.done:
-			return fmt.Errorf("the server %s; the end of its log:\n%s", p.how, in.LogTail(15))
+			text, _, _ := in.LogSince(p.log) // without it the error still says how
+			return &StartError{How: p.how, Log: tail(text, 15)}
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
