@@ -63,7 +63,7 @@ func TestReadCut(t *testing.T) {
 		if whole[cut] == '\n' {
 			full++
 		}
-		got := 1 + len(rec.Generations) + len(rec.Warnings) - len(rec.Header.Warnings)
+		got := 1 + len(rec.Generations) + len(rec.Machine) + len(rec.Warnings) - len(rec.Header.Warnings)
 		if rec.End != nil {
 			got++
 		}
@@ -209,7 +209,7 @@ func TestFormatErrors(t *testing.T) {
 	check("run 0", set(2, 0, "run"), 2, "count from 1")
 	check("absurd generation", set(2, 1e9, "generation"), 2, "count from 1")
 	check("generation twice", after(2, lines[1]), 3, "occurs twice")
-	for _, column := range []string{"round", "position", "predecessor", "start_us", "t", "head_ns", "all", "server_cpu", "server_wait", "client_cpu", "client_wait", "begin", "commit"} {
+	for _, column := range []string{"round", "position", "predecessor", "start_us", "t", "head_ns", "all", "server_cpu", "server_wait", "client_cpu", "client_wait", "begin", "commit", "elapsed_ns"} {
 		check("short column "+column, set(2, []any{0, 1}, "slices", column), 2, "unequal length: n has 3 slices, "+column+" 2")
 		check("negative "+column, set(2, -2, "slices", column, 1), 2, "column "+column+": -2")
 		check("absurd "+column, set(2, 2e15, "slices", column, 1), 2, "column "+column+": 2000000000000000")
@@ -224,11 +224,34 @@ func TestFormatErrors(t *testing.T) {
 	check("faults", set(2, -2, "minor_faults"), 2, "minor_faults")
 	check("histogram", set(2, "HISTFAAAAA", "histogram"), 2, "histogram")
 
-	check("warning about nothing", set(8, []any{"c9"}, "cells"), 8, "unknown cell")
-	check("warning without a code", set(8, "", "code"), 8, "without a code")
+	check("moves", set(2, -2, "moves"), 2, "moves")
+	check("background", set(3, -2, "background", "wal_bytes"), 3, "background")
+	check("absurd background", set(3, 2e15, "background", "cpu_ns"), 3, "background")
+	check("background of another shape", set(3, "much", "background"), 3, "can't hold a JSON string")
+	check("waits", set(1, -1, "panels", 0, "waits", "Client"), 1, "waits of type")
+	check("until", set(1, -1, "until"), 1, "until")
+	check("max_seconds", set(1, 1e10, "max_seconds"), 1, "max_seconds")
+
+	const machine = 8
+	check("machine of no panel", set(machine, "p9", "panel"), machine, "unknown panel")
+	check("machine of no cell", set(machine, "c9", "cell"), machine, "unknown cell")
+	check("machine in run 0", set(machine, 0, "run"), machine, "count from 1")
+	check("machine in generation 0", set(machine, 0, "generation"), machine, "count from 1")
+	check("no CPUs", set(machine, -1, "cpus"), machine, "machine")
+	check("time runs back", set(machine, -1, "elapsed_ns"), machine, "machine")
+	for _, key := range []string{"busy_ns", "steal_ns", "own_ns", "throttled_ns", "min_khz", "max_khz"} {
+		check("negative "+key, set(machine, -2, key), machine, "machine")
+		check("absurd "+key, set(machine, 2e15, key), machine, "machine")
+	}
+
+	const late = 10 // the warning
+	check("warning about nothing", set(late, []any{"c9"}, "cells"), late, "unknown cell")
+	check("warning without a code", set(late, "", "code"), late, "without a code")
+	check("warning blocks something else", set(late, "everything", "blocks"), late, "everything")
 	check("status of the end", set(last, "splendid", "status"), last, "splendid")
 	check("generation after the end", whole+lines[1], last+1, "generation after the end")
-	check("warning after the end", whole+lines[7], last+1, "warning after the end")
+	check("machine after the end", whole+lines[machine-1], last+1, "machine after the end")
+	check("warning after the end", whole+lines[late-1], last+1, "warning after the end")
 	check("end twice", whole+lines[last-1], last+1, "end after the end")
 }
 
@@ -276,6 +299,28 @@ func TestUnknownKeys(t *testing.T) {
 	}
 }
 
+// TestBefore reads a record of before there were lines about the machine:
+// what it lacks isn't measured.
+func TestBefore(t *testing.T) {
+	text := edit(t, 3, func(l map[string]any) {
+		delete(l, "background")
+		delete(l, "moves")
+		delete(l["slices"].(map[string]any), "elapsed_ns")
+	})
+	lines := strings.SplitAfter(text, "\n")
+	rec, err := Read(strings.NewReader(strings.Join(append(lines[:7:7], lines[9:]...), "")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := rec.Generations[1]
+	if rec.Machine != nil || g.Background != nil || g.Slices.ElapsedNs != nil || len(g.Slices.N) != 3 || rec.End == nil {
+		t.Errorf("%+v, %+v", rec.Machine, g)
+	}
+	if _, err := ReadFile(write(t, rec)); err != nil {
+		t.Errorf("written again: %v", err)
+	}
+}
+
 // TestLostAgain: a lost generation may be measured anew under its number.
 func TestLostAgain(t *testing.T) {
 	rec := made()
@@ -299,6 +344,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(whole[:len(whole)/2])
 	f.Add(lines[0])
 	f.Add(append(append([]byte{}, lines[0]...), lines[len(lines)-2]...))
+	f.Add(append(append([]byte{}, lines[0]...), lines[7]...)) // a machine line alone
 	f.Add([]byte(`{"type":"header","format":1,"id":"x","runs":1,"unit":"tps"}` + "\n" + `{"type":"end","status":"failed"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		rec, err := Read(bytes.NewReader(data))
@@ -313,7 +359,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			t.Fatalf("read, written, and then: %v", err)
 		}
-		if len(back.Generations) != len(rec.Generations) || len(back.Warnings) != len(rec.Warnings) {
+		if len(back.Generations) != len(rec.Generations) || len(back.Machine) != len(rec.Machine) || len(back.Warnings) != len(rec.Warnings) {
 			t.Fatal("read, written, and then less")
 		}
 	})
