@@ -248,6 +248,7 @@ func Build(rec *results.Record) (*Report, error) {
 	}
 	found := r.judge(data)
 	r.Warnings = append(warnings(rec.Warnings), r.doubts(rec, found)...)
+	r.Warnings = append(r.Warnings, r.statisticsDoubts(data, found)...)
 	r.block()
 	return r, nil
 }
@@ -305,12 +306,13 @@ func panel(h *results.Header, p results.Panel) Panel {
 // judgement is what the statistics say beside what the JSON form holds.
 type judgement struct {
 	trust       stats.Trust
-	comparisons map[int]*stats.Comparison // by index into Report.Comparisons
+	comparisons map[int]*stats.Comparison       // by index into Report.Comparisons
+	differ      map[string]*stats.Heterogeneity // panels whose runs differ: their runs are the replicates
 }
 
 // judge compares what was planned to be compared.
 func (r *Report) judge(d *data) judgement {
-	j := judgement{comparisons: map[int]*stats.Comparison{}}
+	j := judgement{comparisons: map[int]*stats.Comparison{}, differ: r.heterogeneity(d)}
 	m := stats.Matrix{Margin: r.Margin}
 	index := map[string]*Cell{}
 	for i := range r.Cells {
@@ -323,7 +325,7 @@ func (r *Report) judge(d *data) judgement {
 		}
 		c := &stats.ControlResult{}
 		if cell.Status != "failed" && against.Status != "failed" {
-			c = stats.Control(d.elapsed(p.Cell), d.elapsed(p.Against), options(p.ReplicateUnit, cell))
+			c = stats.Control(d.elapsed(p.Cell), d.elapsed(p.Against), j.options(p.ReplicateUnit, cell))
 		}
 		c.Panel = p.Panel
 		m.Controls = append(m.Controls, c)
@@ -334,20 +336,16 @@ func (r *Report) judge(d *data) judgement {
 		if cell.Status == "n/a" || against.Status == "n/a" {
 			continue
 		}
-		o := options(p.ReplicateUnit, cell)
-		out := Comparison{Cell: p.Cell, Against: p.Against, Axis: p.Axis, ReplicateUnit: p.ReplicateUnit, twin: p.Twin}
+		o := j.options(p.ReplicateUnit, cell)
+		out := Comparison{Cell: p.Cell, Against: p.Against, Axis: p.Axis, ReplicateUnit: string(o.Unit), twin: p.Twin}
 		if cell.Status == "failed" || against.Status == "failed" {
 			out.Verdict, out.Reason = string(stats.Unclear), ptr("a cell failed")
 			r.Comparisons = append(r.Comparisons, out)
 			continue
 		}
-		var twin, twinCPU stats.Sample
-		if t := index[p.Twin]; t != nil && t.Status != "n/a" && t.Status != "failed" {
-			twin, twinCPU = d.elapsed(p.Twin), d.cpu(p.Twin)
-		}
-		c := stats.Compare(d.elapsed(p.Cell), d.elapsed(p.Against), twin, o)
+		c := stats.Compare(d.elapsed(p.Cell), d.elapsed(p.Against), r.twin(d.elapsed, p.Twin), o)
 		c.Panel = cell.Panel
-		out.CPU = cpu(stats.Compare(d.cpu(p.Cell), d.cpu(p.Against), twinCPU, o))
+		out.CPU = cpu(stats.Compare(d.cpu(p.Cell), d.cpu(p.Against), r.twin(d.cpu, p.Twin), o))
 		switch {
 		case p.Axis == "setting" && cell.notExercised != "":
 			// Along another axis both cells carry the setting that can't act.
@@ -377,8 +375,72 @@ func (r *Report) judge(d *data) judgement {
 	return j
 }
 
-// options of a comparison as planned.
-func options(unit string, cell *Cell) stats.Options {
+// heterogeneity tests in every panel whether its runs differ (rule 13) and says
+// where they do. What is drawn anew at each run meets all cells of a panel, so
+// it is answered for the panel and not for each comparison. Panel.Heterogeneity
+// is the test with the smallest p, adjusted for the number of tests.
+func (r *Report) heterogeneity(d *data) map[string]*stats.Heterogeneity {
+	tests := map[string][]*stats.Heterogeneity{}
+	test := func(unit, id, against, twin string) {
+		cell, base := r.cell(id), r.cell(against)
+		if !cell.measured() || !base.measured() {
+			return
+		}
+		if h := stats.BetweenRuns(d.elapsed(id), d.elapsed(against), r.twin(d.elapsed, twin), planned(unit, cell)); h != nil {
+			tests[cell.Panel] = append(tests[cell.Panel], h)
+		}
+	}
+	for _, p := range r.Plan.Controls {
+		test(p.ReplicateUnit, p.Cell, p.Against, "")
+	}
+	for _, p := range r.Plan.Comparisons {
+		test(p.ReplicateUnit, p.Cell, p.Against, p.Twin)
+	}
+	differ := map[string]*stats.Heterogeneity{}
+	for i := range r.Panels {
+		panel := &r.Panels[i]
+		var p []float64
+		for _, h := range tests[panel.ID] {
+			p = append(p, h.P)
+		}
+		if p == nil {
+			continue
+		}
+		h := *tests[panel.ID][slices.Index(p, slices.Min(p))]
+		h.P = slices.Min(stats.Holm(p))
+		panel.Heterogeneity = &Heterogeneity{F: h.F, P: h.P}
+		if h.P < heterogeneityLevel {
+			differ[panel.ID] = &h
+		}
+	}
+	return differ
+}
+
+// heterogeneityLevel is the adjusted p below which the runs of a panel differ.
+const heterogeneityLevel = 0.05
+
+// measured says whether a cell has figures to be compared.
+func (c *Cell) measured() bool { return c.Status != "n/a" && c.Status != "failed" }
+
+// twin is the sample of a comparison's twin; nil where there is none to use.
+func (r *Report) twin(sample func(cell string) stats.Sample, id string) stats.Sample {
+	if id == "" || !r.cell(id).measured() {
+		return nil
+	}
+	return sample(id)
+}
+
+// options of a comparison as they are in force.
+func (j judgement) options(unit string, cell *Cell) stats.Options {
+	o := planned(unit, cell)
+	if j.differ[cell.Panel] != nil {
+		o.Unit = stats.ByRun
+	}
+	return o
+}
+
+// planned are the options of a comparison as planned.
+func planned(unit string, cell *Cell) stats.Options {
 	return stats.Options{Unit: stats.Unit(unit), Block: cell.Schedule == "block"}
 }
 

@@ -57,13 +57,7 @@ func Compare(cell, base, twin Sample, o Options) *Comparison {
 	c.Decides = c.Total
 
 	// A replicate's own figure, to name the outliers by.
-	own := make([]float64, n)
-	for i, r := range w.replicates {
-		own[i] = r.y
-		if !w.trims {
-			own[i] = r.cell.log() - r.reference.log()
-		}
-	}
+	own := w.own()
 	for _, i := range outliers(own) {
 		c.Outliers = append(c.Outliers, i)
 		c.OutlierAt = append(c.OutlierAt, w.replicates[i].at)

@@ -125,28 +125,17 @@ func (m *Matrix) trust() Trust {
 	return t
 }
 
-// holm fills PAdjusted: in order of p, each times the number of those not
-// smaller, never less than the one before, at most 1.
+// holm fills PAdjusted over the comparisons that have a p.
 func (m *Matrix) holm() {
 	var tests []*Comparison
+	var p []float64
 	for _, c := range m.Comparisons {
 		c.PAdjusted = 1
 		if c.Decides != nil {
-			tests = append(tests, c)
+			tests, p = append(tests, c), append(p, c.Decides.P)
 		}
 	}
-	slices.SortStableFunc(tests, func(a, b *Comparison) int {
-		switch {
-		case a.Decides.P < b.Decides.P:
-			return -1
-		case a.Decides.P > b.Decides.P:
-			return 1
-		}
-		return 0
-	})
-	least := 0.0
-	for i, c := range tests {
-		least = max(least, min(1, c.Decides.P*float64(len(tests)-i)))
-		c.PAdjusted = least
+	for i, adjusted := range Holm(p) {
+		tests[i].PAdjusted = adjusted
 	}
 }
