@@ -8,24 +8,34 @@ import (
 // describedSpec is a Spec as the record keeps it, so that it can be measured
 // again: scripts with their text, servers without secrets.
 type describedSpec struct {
-	Builtin      string          `json:"builtin"` // "" for a script
-	ScriptName   string          `json:"script_name"`
-	ScriptText   string          `json:"script_text"`
-	Clients      int             `json:"clients"`
-	Threads      int             `json:"threads"`
-	Protocol     string          `json:"protocol"`
-	Modes        []Mode          `json:"modes"`
-	Settings     []describedAxis `json:"settings"`
-	Vars         []describedAxis `json:"vars"`
-	Servers      []string        `json:"servers"`
-	Runs         int             `json:"runs"`
-	Seconds      float64         `json:"seconds"`
-	Transactions int64           `json:"transactions"`
-	Controls     int             `json:"controls"`
-	SliceNs      int64           `json:"slice_ns"` // 0: by the pilot
-	Rounds       int             `json:"rounds"`   // 0: by the pilot
-	Pin          string          `json:"pin"`      // "": by the number of clients
-	Seed         int64           `json:"seed"`
+	Builtin      string             `json:"builtin"` // "" for a script
+	ScriptName   string             `json:"script_name"`
+	ScriptText   string             `json:"script_text"`
+	Clients      int                `json:"clients"`
+	Threads      int                `json:"threads"`
+	Protocol     string             `json:"protocol"`
+	Modes        []Mode             `json:"modes"`
+	Settings     []describedSetting `json:"settings"`
+	Vars         []describedAxis    `json:"vars"`
+	Servers      []string           `json:"servers"`
+	Runs         int                `json:"runs"`
+	Seconds      float64            `json:"seconds"`
+	Transactions int64              `json:"transactions"`
+	Controls     int                `json:"controls"`
+	SliceNs      int64              `json:"slice_ns"` // 0: by the pilot
+	Rounds       int                `json:"rounds"`   // 0: by the pilot
+	Pin          string             `json:"pin"`      // "": by the number of clients
+	Seed         int64              `json:"seed"`
+	Schedule     string             `json:"schedule"` // "": by the settings
+	Env          []string           `json:"env"`      // names; values may be secrets
+	Until        float64            `json:"until"`
+	MaxSeconds   float64            `json:"max_seconds"`
+}
+
+type describedSetting struct {
+	Name     string   `json:"name"`
+	Values   []string `json:"values"`
+	Instance bool     `json:"instance"`
 }
 
 type describedAxis struct {
@@ -35,9 +45,13 @@ type describedAxis struct {
 
 func (s Spec) describe() describedSpec {
 	d := describedSpec{
-		Clients: s.Clients, Threads: s.Threads, Protocol: string(s.Protocol), Modes: s.Modes, Settings: []describedAxis{}, Vars: []describedAxis{},
+		Clients: s.Clients, Threads: s.Threads, Protocol: string(s.Protocol), Modes: s.Modes, Settings: []describedSetting{}, Vars: []describedAxis{},
 		Runs: s.Runs, Seconds: s.Duration.Seconds(), Transactions: s.Transactions, Controls: s.Controls,
 		SliceNs: int64(s.Slice), Rounds: s.Rounds, Pin: s.Pin.String(), Seed: s.Seed,
+		Schedule: s.Schedule, Env: []string{}, Until: s.Until, MaxSeconds: s.MaxTime.Seconds(),
+	}
+	for _, v := range s.Env {
+		d.Env = append(d.Env, v.Name)
 	}
 	if s.Workload.Builtin != nil {
 		d.Builtin = s.Workload.Builtin.Name
@@ -45,7 +59,7 @@ func (s Spec) describe() describedSpec {
 		d.ScriptName, d.ScriptText = s.Workload.Script.Name, s.Workload.Script.Text
 	}
 	for _, a := range s.Settings {
-		d.Settings = append(d.Settings, describedAxis(a))
+		d.Settings = append(d.Settings, describedSetting{a.Name, a.Values, a.Instance})
 	}
 	for _, a := range s.Vars {
 		d.Vars = append(d.Vars, describedAxis{a.Name, a.Values})

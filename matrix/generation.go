@@ -49,8 +49,7 @@ func (l *load) times() (run, wait time.Duration) {
 	return run, wait
 }
 
-func (l *load) faults() int64   { return l.sum((*host.Proc).Faults) }
-func (l *load) switches() int64 { return l.sum((*host.Proc).Switches) }
+func (l *load) faults() int64 { return l.sum((*host.Proc).Faults) }
 
 func (l *load) sum(read func(*host.Proc) (int64, error)) (total int64) {
 	if l.procs == nil {
@@ -93,22 +92,26 @@ func (s *session) close() {
 	}
 }
 
-// open connects all cells of a panel, in random order.
-func (r *runner) open(ctx context.Context, p *panel, generation int) (_ *session, err error) {
-	s := &session{loads: make([]load, len(p.cells))}
+// open connects cells of a panel, in random order, and the idle sessions that
+// make their number equal on all instances.
+func (r *runner) open(ctx context.Context, p *panel, cells []int, generation int) (_ *session, err error) {
+	s := &session{loads: make([]load, len(cells))}
 	defer func() {
 		if err != nil {
 			s.close()
 		}
 	}()
 	perInstance := make([]int, len(r.instances))
-	for _, i := range r.rng.Perm(len(p.cells)) {
-		if s.loads[i], err = r.openCell(ctx, p, p.cells[i], generation); err != nil {
+	for _, i := range r.rng.Perm(len(cells)) {
+		if s.loads[i], err = r.openCell(ctx, p, cells[i], generation); err != nil {
 			return nil, r.lost(err)
 		}
-		perInstance[r.plan.Cells[p.cells[i]].instance] += p.Clients
+		perInstance[r.plan.Cells[cells[i]].instance] += p.Clients
 	}
 	for i, n := range perInstance {
+		if r.instances[i].planned.Blocks {
+			continue
+		}
 		for ; n < p.Sessions; n++ {
 			c, err := r.connect(ctx, i)
 			if err != nil {
@@ -164,8 +167,8 @@ func (r *runner) slice(ctx context.Context, l *load, s workload.Slice) (workload
 func (r *runner) generation(ctx context.Context, p *panel, run, number int) error {
 	r.trace("run %d: generation %s%d", run, p.ID, number)
 	runtime.GC() // here, where it is charged to nobody
-	started := time.Now()
-	s, err := r.open(ctx, p, (run-1)*p.Generations+number)
+	watch, started := r.watch(), time.Now()
+	s, err := r.open(ctx, p, p.cells, (run-1)*p.Generations+number)
 	if err != nil {
 		return err
 	}
@@ -173,16 +176,19 @@ func (r *runner) generation(ctx context.Context, p *panel, run, number int) erro
 
 	lines := make([]results.Generation, len(p.cells))
 	for i := range lines {
-		l := &s.loads[i]
-		lines[i] = results.Generation{Panel: p.ID, Cell: r.plan.Cells[p.cells[i]].ID, Run: run, Generation: number,
-			Started: started.UTC(), ConnectNs: int64(l.connect), Failures: map[string]int64{}}
+		lines[i] = r.line(p, p.cells[i], run, number, started, s.loads[i].connect)
 		r.histograms[i].Reset()
 	}
 	lostErr := r.rounds(ctx, p, s, lines, started)
+	m := watch.since("")
+	m.Panel, m.Run, m.Generation = p.ID, run, number
 	for i := range lines {
 		if err := r.complete(&lines[i], p.cells[i], r.histograms[i], lostErr); err != nil {
 			return err
 		}
+	}
+	if err := r.writer.WriteMachine(m); err != nil {
+		return err
 	}
 	if err := r.writer.Sync(); err != nil {
 		return err
@@ -192,6 +198,12 @@ func (r *runner) generation(ctx context.Context, p *panel, run, number int) erro
 	}
 	r.lostInARow = 0
 	return nil
+}
+
+// line begins the record's line of one cell in one generation.
+func (r *runner) line(p *panel, cell, run, number int, started time.Time, connect time.Duration) results.Generation {
+	return results.Generation{Panel: p.ID, Cell: r.plan.Cells[cell].ID, Run: run, Generation: number,
+		Started: started.UTC(), ConnectNs: int64(connect), Failures: map[string]int64{}}
 }
 
 // mayLose is how many generations in a row may be lost before the matrix ends.
@@ -213,7 +225,7 @@ func (r *runner) tolerate(lost error, p *panel, run, number int) error {
 
 // rounds warms the cells up and does the generation's slices.
 func (r *runner) rounds(ctx context.Context, p *panel, s *session, lines []results.Generation, started time.Time) error {
-	faults, switches := make([]int64, len(lines)), make([]int64, len(lines))
+	before := make([]counts, len(lines))
 	for _, i := range r.rng.Perm(len(s.loads)) {
 		began := time.Now()
 		res, err := r.slice(ctx, &s.loads[i], workload.Slice{Count: p.Warmup})
@@ -223,7 +235,7 @@ func (r *runner) rounds(ctx context.Context, p *panel, s *session, lines []resul
 		lines[i].WarmupNs, lines[i].WarmupTx = int64(time.Since(began)), res.All
 	}
 	for i := range s.loads {
-		faults[i], switches[i] = s.loads[i].faults(), s.loads[i].switches()
+		before[i] = s.loads[i].counts()
 	}
 	last := -1
 	for n := range p.Rounds {
@@ -244,14 +256,25 @@ func (r *runner) rounds(ctx context.Context, p *panel, s *session, lines []resul
 		}
 	}
 	for i := range s.loads {
-		lines[i].Faults, lines[i].Switches = int64(since(time.Duration(faults[i]), time.Duration(s.loads[i].faults()))),
-			int64(since(time.Duration(switches[i]), time.Duration(s.loads[i].switches())))
+		before[i].since(s.loads[i].counts(), &lines[i])
 	}
 	return nil
 }
 
+// counts are what the kernel counts of a load's backends; -1: not known.
+type counts struct{ faults, switches, moves int64 }
+
+func (l *load) counts() counts {
+	return counts{l.faults(), l.sum((*host.Proc).Switches), l.sum((*host.Proc).Moves)}
+}
+
+// since writes what was counted between two readings into a line.
+func (c counts) since(later counts, g *results.Generation) {
+	g.Faults, g.Switches, g.Moves = since(c.faults, later.faults), since(c.switches, later.switches), since(c.moves, later.moves)
+}
+
 // since is after - before, -1 where either isn't known.
-func since(before, after time.Duration) time.Duration {
+func since[T ~int64](before, after T) T {
 	if before < 0 || after < 0 {
 		return -1
 	}
@@ -275,6 +298,7 @@ func appendSlice(g *results.Generation, round, position int, predecessor int64, 
 		{&s.N, res.N},
 		{&s.T, int64(res.T)},
 		{&s.HeadNs, int64(res.Head)},
+		{&s.ElapsedNs, int64(res.Elapsed)},
 		{&s.All, res.All},
 		{&s.ServerCPU, int64(cpu)},
 		{&s.ServerWait, int64(wait)},

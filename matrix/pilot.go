@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"pgtare/matrix/server"
 	"pgtare/results"
 	"pgtare/workload"
 )
@@ -47,6 +48,7 @@ type panel struct {
 	index     int
 	cells     []int // indices into plan.Cells, those that are measured
 	perClient bool  // slices hold too few transactions for a common window
+	writes    bool  // blocks only: its transactions write WAL
 }
 
 // pilot finds the lengths of every panel with probe slices that are thrown
@@ -63,7 +65,12 @@ func (r *runner) pilot(ctx context.Context) error {
 
 func (r *runner) pilotPanel(ctx context.Context, p *panel) error {
 	began := time.Now()
-	open, err := r.open(ctx, p, 0)
+	blocks := p.Schedule == server.BlockSchedule
+	cells := p.cells
+	if blocks { // no lengths depend on the others
+		cells = r.baselines(p)
+	}
+	open, err := r.open(ctx, p, cells, 0)
 	if err != nil {
 		return err
 	}
@@ -75,7 +82,7 @@ func (r *runner) pilotPanel(ctx context.Context, p *panel) error {
 	var warmup int
 	var warmupTime time.Duration
 	for i := range open.loads {
-		if c := r.plan.Cells[p.cells[i]]; !c.Baseline {
+		if !r.plan.Cells[open.loads[i].cell].Baseline {
 			continue
 		}
 		n, took, err := r.warmupLength(ctx, p, &open.loads[i])
@@ -85,7 +92,7 @@ func (r *runner) pilotPanel(ctx context.Context, p *panel) error {
 		warmup, warmupTime = max(warmup, n), max(warmupTime, took)
 	}
 	for i := range open.loads {
-		if !r.plan.Cells[p.cells[i]].Baseline {
+		if !r.plan.Cells[open.loads[i].cell].Baseline {
 			if _, err := r.slice(ctx, &open.loads[i], workload.Slice{Count: warmup}); err != nil {
 				return r.lost(err)
 			}
@@ -131,15 +138,22 @@ func (r *runner) pilotPanel(ctx context.Context, p *panel) error {
 
 	head, headTime := headLength(latencies)
 	p.Warmup, p.Head, p.TransactionNs = warmup, head, int64(single)
-	length := r.plan.Spec.Slice
-	if length == 0 {
-		length = sliceLength(slowest, headTime, p.Clients > 1 && r.shareCPUs(p.Clients))
-	}
-	p.SliceNs, p.perClient = int64(length), p.Clients > 1 && float64(length) < enoughTransactions*float64(slowest)
-
 	perRun := r.plan.Spec.Duration
 	if n := r.plan.Spec.Transactions; n > 0 {
 		perRun = time.Duration(n) * single
+	}
+	length := r.plan.Spec.Slice
+	switch {
+	case blocks:
+		length = perRun
+	case length == 0:
+		length = sliceLength(slowest, headTime, p.Clients > 1 && r.shareCPUs(p.Clients))
+	}
+	p.SliceNs, p.perClient = int64(length), p.Clients > 1 && float64(length) < enoughTransactions*float64(slowest)
+	if blocks {
+		p.Rounds, p.Generations = 1, 1
+		p.writes, err = r.writesWAL(ctx, p, open)
+		return err
 	}
 	p.Rounds = r.plan.Spec.Rounds
 	if p.Rounds == 0 {
@@ -148,6 +162,40 @@ func (r *runner) pilotPanel(ctx context.Context, p *panel) error {
 	slice := max(length, slowest) // a transaction longer than the slice is its own slice
 	p.Generations = max(1, int(math.Ceil(float64(perRun)/float64(time.Duration(p.Rounds)*slice)-1e-9)))
 	return nil
+}
+
+// baselines are a panel's, one per server that has it.
+func (r *runner) baselines(p *panel) (list []int) {
+	for _, k := range p.cells {
+		if r.plan.Cells[k].Baseline {
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+// writesWAL says whether the baseline's transactions write WAL: some bytes of
+// the background processes' are not theirs.
+func (r *runner) writesWAL(ctx context.Context, p *panel, open *session) (bool, error) {
+	l := &open.loads[0]
+	side, err := r.connect(ctx, r.plan.Cells[l.cell].instance)
+	if err != nil {
+		return false, err
+	}
+	defer side.Close(context.WithoutCancel(ctx))
+	before, err := r.backgroundCounters(ctx, side)
+	if err != nil {
+		return false, r.lost(err)
+	}
+	res, err := r.slice(ctx, l, workload.Slice{Count: probeLength, PerClient: true})
+	if err != nil {
+		return false, r.lost(err)
+	}
+	after, err := r.backgroundCounters(ctx, side)
+	if err != nil {
+		return false, r.lost(err)
+	}
+	return after.Sub(before).WALBytes > 10*res.All, nil
 }
 
 // median of times in ns, 0 where there are none.

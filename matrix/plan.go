@@ -13,8 +13,9 @@ import (
 	"pgtare/results"
 )
 
-// Plan is a matrix before it is measured: everything that can be said without
-// touching a server.
+// Plan is a matrix before it is measured. [NewPlan] makes it without touching
+// a server; [Run] makes it once more when the servers have said what kind of
+// settings these are.
 type Plan struct {
 	Spec        Spec // completed with its defaults
 	Axes        []results.Axis
@@ -23,25 +24,33 @@ type Plan struct {
 	Cells       []Cell // panel by panel
 	Comparisons []results.PlannedComparison
 	Controls    []results.PlannedControl
+
+	asked Spec // with its defaults, but those that depend on the plan
+	known known
 }
 
 // Instance is one PostgreSQL that the plan runs on.
 type Instance struct {
 	ID      string
-	Server  int  // index into Spec.Servers
-	Control bool // holds only the twin of the first server's baseline
+	Server  int              // index into Spec.Servers
+	Control bool             // holds only the twin of the first server's baseline
+	Conf    []server.Setting // in its configuration
+	// Blocks: it runs only during the blocks of its own cells, each of which
+	// begins with a new start of it.
+	Blocks bool
 }
 
 // Panel is a set of cells that may be compared.
 type Panel struct {
-	ID   string
-	Mode Mode
+	ID       string
+	Mode     Mode
+	Schedule string // slice or block
 }
 
 // Cell is one combination of the axes' values.
 type Cell struct {
 	results.Cell
-	Settings []server.Setting // in the order of --set
+	Settings []server.Setting // that its sessions give, in the order of --set
 	variant  string           // label of its settings: the baseline's is ""
 	instance int              // index into Plan.Instances
 	panel    int              // index into Plan.Panels
@@ -50,7 +59,7 @@ type Cell struct {
 // variant is one row of the settings' one-at-a-time table.
 type variant struct {
 	label    string
-	settings []server.Setting
+	settings []server.Setting // in the order of --set
 }
 
 // plannedLabel names a server before it is found; [Run] puts the installation's
@@ -62,9 +71,22 @@ func plannedLabel(s server.Spec) string {
 	return cmp.Or(s.Label, s.String())
 }
 
-// InstanceAxis says whether cells on different instances are compared, so that
-// every run begins with a new start of all of them.
-func (p *Plan) InstanceAxis() bool { return len(p.Spec.Servers) > 1 }
+// InstanceAxis says whether cells on different instances are compared in
+// slices, so that every run begins with a new start of all of these.
+func (p *Plan) InstanceAxis() bool {
+	n := 0
+	for _, in := range p.Instances {
+		if !in.Blocks {
+			n++
+		}
+	}
+	return n > 1
+}
+
+// byRuns says whether any comparison has the run as its replicate.
+func (p *Plan) byRuns() bool {
+	return slices.ContainsFunc(p.Comparisons, func(c results.PlannedComparison) bool { return c.ReplicateUnit == "run" })
+}
 
 // NewPlan works out a matrix. It is pure.
 func NewPlan(spec Spec) (*Plan, error) {
@@ -72,14 +94,68 @@ func NewPlan(spec Spec) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Spec: spec}
-	p.addInstances()
-	p.addAxes()
-	for i, mode := range spec.Modes {
-		p.Panels = append(p.Panels, Panel{ID: string(rune('a' + i)), Mode: mode})
-		p.addCells(i)
+	return newPlan(spec, nil)
+}
+
+// newPlan works out a matrix from a complete spec and what is known of its
+// settings.
+func newPlan(spec Spec, k known) (*Plan, error) {
+	p := &Plan{Spec: spec, asked: spec, known: k}
+	variants := spec.variants()
+	var sliced, blocks []int // rows by schedule, the baseline first in both
+	for i, v := range variants {
+		place, err := p.place(v, variants[0])
+		switch {
+		case err != nil:
+			return nil, err
+		case i == 0:
+			sliced, blocks = append(sliced, 0), append(blocks, 0)
+		case place.schedule == server.BlockSchedule:
+			blocks = append(blocks, i)
+		default:
+			sliced = append(sliced, i)
+		}
 	}
-	return p, nil
+	if p.Spec.Schedule == server.BlockSchedule {
+		sliced = nil // whatever varies, and if it is the variables or nothing
+	} else if len(blocks) > 1 && len(sliced) == 1 && len(spec.Servers) == 1 && len(spec.combinations()) == 1 {
+		sliced = nil // nothing is left to compare in slices
+	}
+	p.addAxes()
+	for _, mode := range spec.Modes {
+		if sliced != nil {
+			p.addPanel(mode, server.SliceSchedule, variants, sliced)
+		}
+		if len(blocks) > 1 || sliced == nil {
+			p.addPanel(mode, server.BlockSchedule, variants, blocks)
+		}
+	}
+	if p.Spec.Runs == 0 {
+		p.Spec.Runs = 5
+		if p.byRuns() {
+			p.Spec.Runs = 10
+		}
+	}
+	return p, p.checkInstances()
+}
+
+// checkInstances refuses what only servers that pgtare starts can do.
+func (p *Plan) checkInstances() error {
+	for _, in := range p.Instances {
+		spec := p.Spec.Servers[in.Server]
+		if spec.Kind != server.Conninfo {
+			continue
+		}
+		if in.Blocks || in.Control || len(in.Conf) > 0 {
+			what := "an instance of its own for each value"
+			if len(in.Conf) > 0 {
+				what = fmt.Sprintf("%s in the server's configuration", in.Conf[0])
+			}
+			return usagef("--server %s: this matrix needs %s, which pgtare can't give a running server; name its installation instead (--server label=DIRECTORY), "+
+				"or leave out the settings that need it", spec, what)
+		}
+	}
+	return nil
 }
 
 // variants lists the settings' combinations: the baseline, one setting at a
@@ -136,15 +212,6 @@ func (s Spec) combinations() []map[string]string {
 	return list
 }
 
-func (p *Plan) addInstances() {
-	for i := range p.Spec.Servers {
-		p.Instances = append(p.Instances, Instance{ID: fmt.Sprintf("i%d", i+1), Server: i})
-	}
-	if p.InstanceAxis() && p.Spec.Controls > 0 {
-		p.Instances = append(p.Instances, Instance{ID: fmt.Sprintf("i%d", len(p.Instances)+1), Server: 0, Control: true})
-	}
-}
-
 func (p *Plan) addAxes() {
 	var labels, modes, variants []string
 	for _, s := range p.Spec.Servers {
@@ -166,88 +233,151 @@ func (p *Plan) addAxes() {
 	p.Axes = append(p.Axes, results.Axis{Name: "setting", Values: variants})
 }
 
-// addCells adds the cells of one panel, and what they are compared with.
-func (p *Plan) addCells(panel int) {
-	spec := p.Spec
-	variants, combinations := spec.variants(), spec.combinations()
+// instanceFor is the index of an instance, which is made if the plan has none
+// like it.
+func (p *Plan) instanceFor(want Instance) int {
+	i := slices.IndexFunc(p.Instances, func(in Instance) bool {
+		return in.Server == want.Server && in.Control == want.Control && in.Blocks == want.Blocks && slices.Equal(in.Conf, want.Conf)
+	})
+	if i < 0 {
+		i = len(p.Instances)
+		want.ID = fmt.Sprintf("i%d", i+1)
+		p.Instances = append(p.Instances, want)
+	}
+	return i
+}
+
+// addPanel adds the panel of some of the settings' variants, the baseline
+// among them: its cells, what they are compared with, and their controls.
+func (p *Plan) addPanel(mode Mode, schedule string, variants []variant, rows []int) {
+	spec, panel := p.Spec, len(p.Panels)
+	p.Panels = append(p.Panels, Panel{ID: string(rune('a' + panel)), Mode: mode, Schedule: schedule})
+	id := p.Panels[panel].ID
+	combinations := spec.combinations()
+	split := p.split(variants, rows)
+	// Cells of the block schedule have their instances to themselves, unless
+	// all that they differ in is a matter of their sessions.
+	alone := schedule == server.BlockSchedule && (split.configures() || len(spec.Servers) > 1)
+
 	// at finds a cell by its place in the cross product.
 	type place struct{ server, vars, variant int }
 	at := map[place]string{}
-	add := func(c Cell) string {
-		c.panel = panel
-		c.Panel = p.Panels[panel].ID
-		c.ID = fmt.Sprintf("%s%d", c.Panel, 1+len(p.panelCells(panel)))
-		c.Server = plannedLabel(spec.Servers[p.Instances[c.instance].Server])
-		c.Instance = p.Instances[c.instance].ID
-		c.Isolation, c.Schedule, c.Status = "session", "slice", "ok"
-		c.Axes = map[string]string{"server": c.Server, "mode": string(p.Panels[panel].Mode), "workload": spec.Workload.Name(), "setting": c.variant}
+	on := map[string]int{} // cell -> instance
+	add := func(c Cell, in Instance, v variant) string {
+		c.Status, c.Reason = "ok", p.known.lacks(in.Server, v, variants[0])
+		given := v
+		if c.Reason != "" {
+			c.Status, given = "n/a", variants[0]
+		}
+		c.Settings, in.Conf = split.of(given)
+		in.Conf = slices.DeleteFunc(in.Conf, func(s server.Setting) bool { return !p.known.has(in.Server, s.Name) })
+		in.Blocks = alone
+		c.instance, c.panel, c.Panel = p.instanceFor(in), panel, id
+		c.ID = fmt.Sprintf("%s%d", id, 1+len(p.panelCells(panel)))
+		c.Server, c.Instance = plannedLabel(spec.Servers[in.Server]), p.Instances[c.instance].ID
+		c.Schedule = schedule
+		if c.Isolation == "" {
+			place, err := p.place(v, variants[0])
+			if err != nil {
+				panic("matrix: a variant without a place: " + err.Error())
+			}
+			c.Isolation = place.isolation
+		}
+		c.Axes = map[string]string{"server": c.Server, "mode": string(mode), "workload": spec.Workload.Name(), "setting": v.label}
+		c.variant = v.label
 		c.Cell.Settings = map[string]string{}
-		for _, s := range c.Settings {
-			c.Cell.Settings[s.Name] = s.Value
+		for _, s := range v.settings {
+			if p.known.has(in.Server, s.Name) {
+				c.Cell.Settings[s.Name] = s.Value
+			}
 		}
 		for _, v := range spec.Vars {
 			if len(v.Values) > 1 {
 				c.Axes[v.Name] = c.Vars[v.Name]
 			}
 		}
+		on[c.ID] = c.instance
 		p.Cells = append(p.Cells, c)
 		return c.ID
 	}
 
 	for s := range spec.Servers {
 		for v, vars := range combinations {
-			for k, variant := range variants {
-				at[place{s, v, k}] = add(Cell{Cell: results.Cell{Label: variant.label, Vars: vars, Baseline: v == 0 && k == 0},
-					Settings: variant.settings, variant: variant.label, instance: s})
+			for _, k := range rows {
+				at[place{s, v, k}] = add(Cell{Cell: results.Cell{Label: variants[k].label, Vars: vars, Baseline: v == 0 && k == 0}}, Instance{Server: s}, variants[k])
 			}
 		}
 	}
+	shared := func(a, b string) bool { return on[a] == on[b] && !alone }
+	unit := func(a, b string) string {
+		if shared(a, b) && schedule == server.SliceSchedule {
+			return "generation"
+		}
+		return "run"
+	}
 
 	// Controls: the baseline's twin on every instance that holds settings or
-	// variables to compare, and an instance that is a twin as a whole.
-	sessions := len(variants)*len(combinations) > 1 || spec.Controls > 1 || !p.InstanceAxis()
+	// variables to compare, and an instance that is a twin as a whole where
+	// instances are compared.
+	sessions, instances := false, false
+	for _, c := range p.Cells[len(p.Cells)-len(at):] {
+		if c.instance != p.Cells[len(p.Cells)-len(at)].instance {
+			instances = true
+		}
+	}
+	for s := range spec.Servers {
+		for v := range combinations {
+			for _, k := range rows {
+				sessions = sessions || v+k > 0 && shared(at[place{s, v, k}], at[place{s, 0, 0}])
+			}
+		}
+	}
+	sessions = sessions || !instances || spec.Controls > 1
 	twins := map[string]string{} // baseline -> its twin on the same instance
 	var further []results.PlannedComparison
 	for s := range spec.Servers {
 		baseline := at[place{s, 0, 0}]
 		for n := range spec.Controls {
-			if !sessions {
+			if !sessions || alone && (n > 0 || s > 0) {
 				break
 			}
-			id := add(Cell{Cell: results.Cell{Label: "control", Vars: combinations[0], ControlOf: baseline}, Settings: variants[0].settings, instance: s})
+			id := add(Cell{Cell: results.Cell{Label: "control", Vars: combinations[0], ControlOf: baseline}}, Instance{Server: s, Control: alone}, variants[0])
 			if n == 0 {
 				twins[baseline] = id
-				p.Controls = append(p.Controls, results.PlannedControl{Panel: p.Panels[panel].ID, Cell: id, Against: baseline, ReplicateUnit: "generation"})
+				p.Controls = append(p.Controls, results.PlannedControl{Panel: p.Panels[panel].ID, Cell: id, Against: baseline, ReplicateUnit: unit(id, baseline)})
 				continue
 			}
-			further = append(further, results.PlannedComparison{Cell: id, Against: baseline, Twin: twins[baseline], Axis: "control", ReplicateUnit: "generation"})
+			further = append(further, results.PlannedComparison{Cell: id, Against: baseline, Twin: twins[baseline], Axis: "control", ReplicateUnit: unit(id, baseline)})
 		}
 	}
 	instanceTwin := ""
-	if p.InstanceAxis() && spec.Controls > 0 {
+	if instances && spec.Controls > 0 && !(alone && sessions) {
 		baseline := at[place{0, 0, 0}]
-		instanceTwin = add(Cell{Cell: results.Cell{Label: "control instance", Vars: combinations[0], ControlOf: baseline, Isolation: "instance"},
-			Settings: variants[0].settings, instance: len(spec.Servers)})
+		instanceTwin = add(Cell{Cell: results.Cell{Label: "control instance", Vars: combinations[0], ControlOf: baseline, Isolation: server.InstanceIsolation}},
+			Instance{Control: true}, variants[0])
 		p.Controls = append(p.Controls, results.PlannedControl{Panel: p.Panels[panel].ID, Cell: instanceTwin, Against: baseline, ReplicateUnit: "run"})
 	}
 
 	compare := func(cell, against place, axis string) {
-		c := results.PlannedComparison{Cell: at[cell], Against: at[against], Axis: axis, ReplicateUnit: "generation"}
-		c.Twin = twins[c.Against]
-		if cell.server != against.server {
-			c.ReplicateUnit, c.Twin = "run", ""
-			if against == (place{}) {
-				c.Twin = instanceTwin
-			}
+		c := results.PlannedComparison{Cell: at[cell], Against: at[against], Axis: axis}
+		c.ReplicateUnit = unit(c.Cell, c.Against)
+		switch {
+		case shared(c.Cell, c.Against):
+			c.Twin = twins[c.Against]
+		case against == place{}:
+			c.Twin = cmp.Or(instanceTwin, twins[c.Against])
 		}
 		p.Comparisons = append(p.Comparisons, c)
 	}
 	for s := range spec.Servers {
 		for v, vars := range combinations {
-			for k := range variants {
+			for _, k := range rows {
 				here := place{s, v, k}
 				if k > 0 {
 					compare(here, place{s, v, 0}, "setting")
+				}
+				if k == 0 && schedule == server.BlockSchedule && spec.Schedule != server.BlockSchedule {
+					continue // the panel in slices, if there is one, compares these better
 				}
 				for _, axis := range spec.Vars {
 					if first := combinationAtFirst(combinations, vars, axis); first != v {
@@ -261,6 +391,18 @@ func (p *Plan) addCells(panel int) {
 		}
 	}
 	p.Comparisons = append(p.Comparisons, further...)
+
+	// A cell that shares its instance with none has it to itself, whatever it
+	// differs in.
+	cells, alike := p.panelCells(panel), map[int]int{}
+	for _, k := range cells {
+		alike[p.Cells[k].instance]++
+	}
+	for _, k := range cells {
+		if c := &p.Cells[k]; alike[c.instance] == 1 && len(alike) > 1 {
+			c.Isolation = server.InstanceIsolation
+		}
+	}
 }
 
 // combinationAtFirst finds the combination that differs from vars only in that
@@ -286,8 +428,12 @@ func (p *Plan) panelCells(panel int) (list []int) {
 }
 
 // Sessions is the number of client sessions open on each instance while a
-// panel is measured: the largest instance's, the others get idle ones.
+// panel is measured: the largest instance's, the others get idle ones. A block
+// is alone.
 func (p *Plan) Sessions(panel int) int {
+	if p.Panels[panel].Schedule == server.BlockSchedule {
+		return p.Spec.Clients
+	}
 	perInstance := map[int]int{}
 	for _, i := range p.panelCells(panel) {
 		perInstance[p.Cells[i].instance] += p.Spec.Clients
@@ -304,25 +450,42 @@ func (p *Plan) Expected() time.Duration {
 		perRun = time.Duration(p.Spec.Transactions) * 40 * time.Microsecond * time.Duration(p.Spec.Clients)
 	}
 	measured := time.Duration(len(p.Cells)*p.Spec.Runs) * perRun
-	starts := 1
-	if p.InstanceAxis() {
-		starts += p.Spec.Runs
+	starts := 0
+	for _, in := range p.Instances {
+		starts++
+		if in.Blocks || p.InstanceAxis() {
+			starts += p.Spec.Runs
+		}
 	}
 	fixed := 2*time.Second + time.Duration(len(p.Panels)*len(p.Spec.Servers))*3*time.Second/2
-	return fixed + measured*3/2 + time.Duration(starts*len(p.Instances))*500*time.Millisecond
+	expected := fixed + measured*3/2 + time.Duration(starts)*500*time.Millisecond
+	if p.Spec.MaxTime > 0 {
+		expected = min(expected, p.Spec.MaxTime+fixed)
+	}
+	return expected
 }
 
 // Print writes the plan as --dry-run shows it.
 func (p *Plan) Print(w io.Writer) error {
 	b := &strings.Builder{}
 	s := p.Spec
-	fmt.Fprintf(b, "%d cells in %d panels on %d instances, %d runs of %s per cell; about %v (a guess before the pilot)\n",
-		len(p.Cells), len(p.Panels), len(p.Instances), s.Runs, s.perRun(), p.Expected().Round(time.Second))
-	fmt.Fprintf(b, "workload %s, protocol %s, %d clients, %d threads, schedule slice, seed %d\n", s.Workload.Name(), s.Protocol, s.Clients, s.Threads, s.Seed)
+	runs := fmt.Sprintf("%d runs", s.Runs)
+	if s.Until > 0 {
+		runs = fmt.Sprintf("at least %d runs, until every half-width is at most %g %% or %v have passed,", s.Runs, s.Until, s.MaxTime)
+	}
+	fmt.Fprintf(b, "%d cells in %d panels on %d instances, %s of %s per cell; about %v (a guess before the pilot)\n",
+		len(p.Cells), len(p.Panels), len(p.Instances), runs, s.perRun(), p.Expected().Round(time.Second))
+	fmt.Fprintf(b, "workload %s, protocol %s, %d clients, %d threads, seed %d\n", s.Workload.Name(), s.Protocol, s.Clients, s.Threads, s.Seed)
 	for _, inst := range p.Instances {
 		role := ""
+		if len(inst.Conf) > 0 {
+			role += ", configured with " + confLine(inst.Conf)
+		}
 		if inst.Control {
-			role = ", control: holds the twin of the baseline"
+			role += ", control: holds the twin of the baseline"
+		}
+		if inst.Blocks {
+			role += ", runs during the blocks of its cells, each with a new start"
 		}
 		name := s.Servers[inst.Server].String()
 		if name == "" {
@@ -331,24 +494,30 @@ func (p *Plan) Print(w io.Writer) error {
 		fmt.Fprintf(b, "instance %s: %s%s\n", inst.ID, name, role)
 	}
 	for i, panel := range p.Panels {
-		fmt.Fprintf(b, "\npanel %s: %s, %s, %d sessions per instance\n", panel.ID, s.Workload.Name(), panel.Mode, p.Sessions(i))
+		fmt.Fprintf(b, "\npanel %s: %s, %s, schedule %s, %d sessions per instance\n", panel.ID, s.Workload.Name(), panel.Mode, panel.Schedule, p.Sessions(i))
 		for _, k := range p.panelCells(i) {
 			c := p.Cells[k]
 			var parts []string
 			for _, v := range s.Vars {
 				parts = append(parts, v.Name+"="+c.Vars[v.Name])
 			}
-			for _, set := range c.Settings {
-				parts = append(parts, set.Name+"="+set.Value)
+			for _, a := range s.Settings {
+				if value, found := c.Cell.Settings[a.Name]; found {
+					parts = append(parts, a.Name+"="+value)
+				}
 			}
 			role := ""
 			switch {
-			case c.Baseline && c.instance == 0:
+			case c.Baseline && p.Instances[c.instance].Server == 0:
 				role = "baseline"
 			case c.ControlOf != "":
 				role = "control of " + c.ControlOf
 			}
-			fmt.Fprintf(b, "  %-4s on %s  %-17s %s\n", c.ID, c.Instance, role, strings.Join(parts, " "))
+			if c.Status != "ok" {
+				role = c.Status
+			}
+			line := fmt.Sprintf("  %-4s on %s  %-17s %-8s  %s", c.ID, c.Instance, role, c.Isolation, strings.Join(parts, " "))
+			b.WriteString(strings.TrimRight(line, " ") + "\n")
 		}
 	}
 	fmt.Fprintf(b, "\ncomparisons (replicate):\n")

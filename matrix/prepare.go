@@ -16,65 +16,205 @@ import (
 	"pgtare/workload/script"
 )
 
-// start finds the servers and starts the instances.
+// start finds the servers, asks them what kind of settings the matrix has,
+// works the plan out once more with that, and starts its instances.
 func (r *runner) start(ctx context.Context) error {
-	spec := r.plan.Spec
 	manager, err := server.NewManager(ctx, server.ManagerConfig{CacheDir: r.cfg.CacheDir, Log: r.cfg.Log})
 	if err != nil {
 		return err
 	}
 	r.manager = manager
 	r.stage("finding PostgreSQL")
-	found, err := server.Resolve(ctx, spec.Servers, server.ResolveConfig{CacheDir: r.cfg.CacheDir, Log: r.cfg.Log})
+	if r.found, err = server.Resolve(ctx, r.plan.Spec.Servers, server.ResolveConfig{CacheDir: r.cfg.CacheDir, Log: r.cfg.Log}); err != nil {
+		return err
+	}
+	r.relabel()
+	r.stage("starting")
+	if err := r.scout(ctx); err != nil {
+		return err
+	}
+	if err := r.startAll(ctx); err != nil {
+		return err
+	}
+	return r.place(ctx)
+}
+
+// scout starts every server as it is, asks it, and works the plan out again.
+// What it starts becomes the plan's first instances, where these are plain.
+func (r *runner) scout(ctx context.Context) error {
+	k := known{}
+	var names []string
+	for i := range r.found {
+		planned := Instance{ID: fmt.Sprintf("i%d", i+1), Server: i}
+		inst, err := r.launch(ctx, planned, r.maxConnections())
+		if inst != nil {
+			r.instances = append(r.instances, *inst)
+		}
+		if err != nil {
+			return err
+		}
+		r.servers = append(r.servers, inst.facts)
+		var facts map[string]server.Fact
+		if facts, names, err = r.settingFacts(ctx, i); err != nil {
+			return err
+		}
+		k = append(k, facts)
+	}
+	if err := r.unknownEverywhere(k, names); err != nil {
+		return err
+	}
+	plan, err := newPlan(r.plan.asked, k)
 	if err != nil {
 		return err
 	}
-	r.relabel(found)
+	r.plan = plan
+	r.relabel()
+	return nil
+}
 
-	r.stage("starting")
-	sessions := 0
-	for i := range r.plan.Panels {
-		sessions = max(sessions, r.plan.Sessions(i))
-	}
-	for i, planned := range r.plan.Instances {
-		in := found[planned.Server]
-		inst := instance{tables: map[int][]string{}}
-		if in.Conninfo != "" {
-			limited, cancel := r.bounded(ctx)
-			attached, err := server.Attach(limited, in)
-			cancel()
-			if err != nil {
-				return err
-			}
-			inst.target = attached
-		} else {
-			cfg := server.InstanceConfig{ID: planned.ID}
-			if need := sessions + spareSessions; need > defaultMaxConnections {
-				cfg.MaxConnections = need // alike everywhere, and named in the header
-			}
-			if inst.managed, err = manager.Create(ctx, in, cfg); err != nil {
-				return err
-			}
-			inst.target = inst.managed
-		}
-		r.instances = append(r.instances, inst)
-		if inst.managed != nil {
-			r.trace("start %s", planned.ID)
-			if err := inst.managed.Start(ctx); err != nil {
-				return err
-			}
+// launch makes and starts one instance, or attaches to a server. What it
+// returns beside an error must be closed all the same.
+func (r *runner) launch(ctx context.Context, planned Instance, maxConnections int) (*instance, error) {
+	in := r.found[planned.Server]
+	inst := &instance{planned: planned, tables: map[int][]string{}}
+	if in.Conninfo != "" {
+		if len(r.plan.Spec.Env) > 0 {
+			return nil, usagef("--env: the environment of a running server (--server %s) can't be set; name its installation instead", in.Label)
 		}
 		limited, cancel := r.bounded(ctx)
-		r.instances[i].facts, err = inst.target.Describe(limited)
+		attached, err := server.Attach(limited, in)
 		cancel()
 		if err != nil {
-			return r.lost(err)
+			return nil, err
 		}
-		if err := r.checkSessions(ctx, i, sessions); err != nil {
+		inst.target = attached
+	} else {
+		inst.config = server.InstanceConfig{ID: planned.ID, MaxConnections: maxConnections, Settings: map[string]string{}}
+		for _, s := range planned.Conf {
+			inst.config.Settings[s.Name] = s.Value
+		}
+		for _, v := range r.plan.Spec.Env {
+			inst.config.Env = append(inst.config.Env, v.Name+"="+v.Value)
+		}
+		managed, err := r.manager.Create(ctx, in, inst.config)
+		if err != nil {
+			return nil, err
+		}
+		inst.managed, inst.target = managed, managed
+		r.trace("start %s", planned.ID)
+		if err := managed.Start(ctx); err != nil {
+			return inst, err
+		}
+	}
+	limited, cancel := r.bounded(ctx)
+	defer cancel()
+	var err error
+	if inst.facts, err = inst.target.Describe(limited); err != nil {
+		return inst, fmt.Errorf("look at %s: %w", in.Label, err)
+	}
+	return inst, nil
+}
+
+// startAll starts the plan's instances. Those that run in blocks only are
+// stopped again before anything is measured.
+func (r *runner) startAll(ctx context.Context) error {
+	scouts, maxConnections := r.instances, r.maxConnections()
+	r.instances = nil
+	for _, planned := range r.plan.Instances {
+		at := slices.IndexFunc(scouts, func(s instance) bool {
+			return s.planned.Server == planned.Server && len(planned.Conf) == 0 && !planned.Control && s.config.MaxConnections == maxConnections
+		})
+		if at >= 0 {
+			inst := scouts[at]
+			inst.planned = planned
+			r.instances = append(r.instances, inst)
+			scouts = slices.Delete(slices.Clone(scouts), at, at+1)
+			continue
+		}
+		r.instances = append(r.instances, instance{planned: planned})
+	}
+	for _, s := range scouts {
+		if s.managed != nil {
+			if err := s.managed.Close(); err != nil {
+				return err
+			}
+		}
+	}
+	need := r.sessions()
+	for i := range r.instances {
+		if r.instances[i].target == nil {
+			inst, err := r.launch(ctx, r.instances[i].planned, maxConnections)
+			if inst != nil {
+				r.instances[i] = *inst
+			}
+			if err != nil {
+				return r.refusal(err, i)
+			}
+		}
+		if err := r.prove(ctx, i); err != nil {
+			return err
+		}
+		if err := r.checkSessions(ctx, i, need); err != nil {
 			return err
 		}
 	}
-	return r.place(ctx)
+	if maxConnections > 0 {
+		for i := range r.servers {
+			if text := fmt.Sprintf("max_connections=%d", maxConnections); r.found[i].Conninfo == "" && !slices.Contains(r.servers[i].Deviations, text) {
+				r.servers[i].Deviations = append(r.servers[i].Deviations, text)
+			}
+		}
+	}
+	return nil
+}
+
+// refusal words the error of an instance that its configuration kept from
+// starting.
+func (r *runner) refusal(err error, i int) error {
+	if conf := r.plan.Instances[i].Conf; len(conf) > 0 && !r.interrupted() {
+		return fmt.Errorf("start %s with %s in its configuration: %w", r.label(i), confLine(conf), err)
+	}
+	return err
+}
+
+// prove shows that the settings of an instance's configuration are in force.
+func (r *runner) prove(ctx context.Context, i int) error {
+	inst := &r.instances[i]
+	if inst.proven = map[string]string{}; len(inst.planned.Conf) == 0 {
+		return nil
+	}
+	conn, err := r.connect(ctx, i)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	ctx, cancel := r.bounded(ctx)
+	defer cancel()
+	if inst.proven, err = server.ProveConfigured(ctx, conn, inst.planned.Conf); err != nil {
+		var na *server.NotApplicable
+		if errors.As(err, &na) {
+			return usagef("--set: %s in the configuration of %s: %v", confLine(inst.planned.Conf), r.label(i), na)
+		}
+		return r.lost(fmt.Errorf("prove the configuration of %s: %w", r.label(i), err))
+	}
+	return nil
+}
+
+// sessions is the largest number of client sessions on one instance.
+func (r *runner) sessions() (n int) {
+	for i := range r.plan.Panels {
+		n = max(n, r.plan.Sessions(i))
+	}
+	return n
+}
+
+// maxConnections is what instances are configured with: alike everywhere, and
+// named in the header; 0 is PostgreSQL's own default.
+func (r *runner) maxConnections() int {
+	if need := r.sessions() + spareSessions; need > defaultMaxConnections {
+		return need
+	}
+	return 0
 }
 
 const (
@@ -86,8 +226,8 @@ const (
 
 // relabel gives cells and axes the labels of the installations found: "18"
 // becomes "18.4".
-func (r *runner) relabel(found []server.Installation) {
-	p := r.plan
+func (r *runner) relabel() {
+	p, found := r.plan, r.found
 	for i := range p.Axes {
 		if p.Axes[i].Name == "server" {
 			p.Axes[i].Values = nil
@@ -173,17 +313,40 @@ func (r *runner) usable() []int {
 	return host.CPUs()
 }
 
-// restart starts every instance anew, in random order: the luck of a start is
-// what the runs average out.
+// restart starts every instance anew that is measured in slices, in random
+// order: the luck of a start is what the runs average out.
 func (r *runner) restart(ctx context.Context) error {
 	for _, i := range r.rng.Perm(len(r.instances)) {
-		m := r.instances[i].managed
-		r.trace("restart %s", r.plan.Instances[i].ID)
-		if err := m.Stop(ctx); err != nil {
-			return r.lost(err)
+		if r.instances[i].planned.Blocks {
+			continue
 		}
-		if err := m.Start(ctx); err != nil {
-			return r.lost(err)
+		if err := r.stop(ctx, i); err != nil {
+			return err
+		}
+		if err := r.wake(ctx, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *runner) stop(ctx context.Context, i int) error {
+	r.trace("stop %s", r.plan.Instances[i].ID)
+	return r.lost(r.instances[i].managed.Stop(ctx))
+}
+
+func (r *runner) wake(ctx context.Context, i int) error {
+	r.trace("start %s", r.plan.Instances[i].ID)
+	return r.lost(r.instances[i].managed.Start(ctx))
+}
+
+// retire stops the instances that run during their blocks only.
+func (r *runner) retire(ctx context.Context) error {
+	for i := range r.instances {
+		if r.instances[i].planned.Blocks {
+			if err := r.stop(ctx, i); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -202,12 +365,6 @@ func (r *runner) prepare(ctx context.Context) error {
 		if inst.target.Schema() == "" {
 			return usagef("the workload %s needs a table, and %s lets pgtare make none: it is a standby or read only, or the role lacks CREATE (GRANT CREATE ON DATABASE); use -b select1 or a script that only reads", b.Name, inst.facts.Label)
 		}
-		conn, err := r.connect(ctx, i)
-		if err != nil {
-			return err
-		}
-		defer conn.Close(context.WithoutCancel(ctx))
-		var statements []string
 		for k := range r.panels {
 			p := &r.panels[k]
 			for _, c := range p.cells {
@@ -216,16 +373,28 @@ func (r *runner) prepare(ctx context.Context) error {
 				}
 				table := fmt.Sprintf("%s.pgtare_%s%03d", inst.target.Schema(), p.ID, len(inst.tables[k])+1)
 				inst.tables[k] = append(inst.tables[k], table)
-				statements = append(statements, b.Setup(table)...)
+				if err := r.makeTable(ctx, i, table); err != nil {
+					return err
+				}
 			}
 		}
-		for _, sql := range statements {
-			limited, cancel := r.bounded(ctx)
-			_, err := conn.Exec(limited, sql).ReadAll()
-			cancel()
-			if err != nil {
-				return r.lost(fmt.Errorf("prepare %s (%s): %w", inst.facts.Label, sql, err))
-			}
+	}
+	return nil
+}
+
+// makeTable makes a built-in workload's table, anew where there is one.
+func (r *runner) makeTable(ctx context.Context, i int, table string) error {
+	conn, err := r.connect(ctx, i)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	for _, sql := range append([]string{"DROP TABLE IF EXISTS " + table}, r.plan.Spec.Workload.Builtin.Setup(table)...) {
+		limited, cancel := r.bounded(ctx)
+		_, err := conn.Exec(limited, sql).ReadAll()
+		cancel()
+		if err != nil {
+			return r.lost(fmt.Errorf("prepare %s (%s): %w", r.label(i), sql, err))
 		}
 	}
 	return nil
@@ -243,16 +412,24 @@ func (r *runner) script(p *panel, cell, generation int) *script.Script {
 	}
 	instance := r.plan.Cells[cell].instance
 	tables := r.instances[instance].tables[p.index]
-	place := 0
+	if p.Schedule == server.BlockSchedule {
+		generation = 0 // its table is made anew for each block
+	}
+	return mustParse(w.Builtin.Name, w.Builtin.Script(tables[(r.tableOf(p, cell)+generation)%len(tables)]))
+}
+
+// tableOf is the place of a cell among those of its panel that write on the
+// same instance.
+func (r *runner) tableOf(p *panel, cell int) (place int) {
 	for _, c := range p.cells {
 		if c == cell {
 			break
 		}
-		if r.plan.Cells[c].instance == instance {
+		if r.plan.Cells[c].instance == r.plan.Cells[cell].instance {
 			place++
 		}
 	}
-	return mustParse(w.Builtin.Name, w.Builtin.Script(tables[(place+generation)%len(tables)]))
+	return place
 }
 
 func mustParse(name, text string) *script.Script {
@@ -267,7 +444,7 @@ func mustParse(name, text string) *script.Script {
 // the settings and pins the backend.
 func (r *runner) onConnect(p *panel, cell int) func(context.Context, *pgconn.PgConn) error {
 	c := r.plan.Cells[cell]
-	proof := server.Proof(c.Settings, c.ReadBack, r.settingNames())
+	proof := server.Proof(c.Settings, c.ReadBack, r.sessionNames(p))
 	local := r.instances[c.instance].target.LocalPID()
 	return func(ctx context.Context, conn *pgconn.PgConn) error {
 		if err := proof(ctx, conn); err != nil {
@@ -282,6 +459,18 @@ func (r *runner) onConnect(p *panel, cell int) func(context.Context, *pgconn.PgC
 	}
 }
 
+// sessionNames are the settings that sessions of a panel give.
+func (r *runner) sessionNames(p *panel) (names []string) {
+	for _, k := range p.cells {
+		for _, s := range r.plan.Cells[k].Settings {
+			if !slices.Contains(names, s.Name) {
+				names = append(names, s.Name)
+			}
+		}
+	}
+	return names
+}
+
 func (r *runner) settingNames() (names []string) {
 	for _, a := range r.plan.Spec.Settings {
 		names = append(names, a.Name)
@@ -293,6 +482,9 @@ func (r *runner) settingNames() (names []string) {
 // next slice: they must exceed ten times the longest gap of the plan.
 func (r *runner) checkTimers() error {
 	for _, p := range r.panels {
+		if p.Schedule == server.BlockSchedule {
+			continue // no session waits
+		}
 		// At worst a cell comes first in one round and last in the next; the
 		// head is counted as long as an eighth of the slice.
 		gap := 2 * time.Duration(len(p.cells)) * max(time.Duration(p.SliceNs)*9/8, time.Duration(p.TransactionNs))
@@ -386,7 +578,7 @@ type loglines struct {
 func (r *runner) readLogs() {
 	for i := range r.instances {
 		inst := &r.instances[i]
-		if inst.managed == nil {
+		if inst.managed == nil || inst.planned.Blocks { // lines in the log may be what a block weighs
 			continue
 		}
 		text, end, err := inst.managed.LogSince(inst.logSeen)
@@ -442,7 +634,7 @@ func (r *runner) connect(ctx context.Context, instance int, settings ...server.S
 }
 
 // label is the server's of an instance.
-func (r *runner) label(instance int) string { return r.labels[r.plan.Instances[instance].Server] }
+func (r *runner) label(instance int) string { return r.labels[r.instances[instance].planned.Server] }
 
 // queryInt runs a query that yields one integer.
 func queryInt(ctx context.Context, conn *pgconn.PgConn, sql string) (n int, err error) {

@@ -17,81 +17,52 @@ import (
 	"pgtare/workload/script"
 )
 
-// probe proves every cell's settings on its server before anything is
+// probe proves every cell's settings on its instance before anything is
 // measured. What one server lacks and another has is n/a there; what none has
 // is a mistake.
 func (r *runner) probe(ctx context.Context) error {
 	r.stage("probing")
 	spec := r.plan.Spec
 	variants := spec.variants()
-	absent := make([]map[string]string, len(spec.Servers)) // setting -> the server's words
-	facts := make([]map[string]server.Fact, len(spec.Servers))
-	var known []string
-	for i := range spec.Servers {
-		var err error
-		if facts[i], known, err = r.settingFacts(ctx, i); err != nil {
-			return err
-		}
-		absent[i] = map[string]string{}
-		for _, a := range spec.Settings {
-			f, found := facts[i][a.Name]
-			if !found {
-				absent[i][a.Name] = fmt.Sprintf("%s has no setting %s", r.labels[i], a.Name)
-				continue
-			}
-			if err := r.checkIsolation(a, f); err != nil {
-				return err
-			}
-		}
-	}
-	if err := r.unknownEverywhere(absent, known); err != nil {
-		return err
-	}
-
 	refused := map[string]map[int]string{} // variant's label -> server -> words
-	for i := range spec.Servers {
-		for _, v := range variants {
-			settings, missing := present(v, variants[0], absent[i])
-			var readBack map[string]string
-			reason := missing
-			if reason == "" {
-				limited, cancel := r.bounded(ctx)
-				var err error
-				readBack, err = server.Probe(limited, r.instances[i].target.Config(), settings)
-				cancel()
-				var na *server.NotApplicable
-				switch {
-				case errors.As(err, &na):
-					if v.label == "" {
-						return usagef("%s refuses the baseline: %v; leave the setting out there, use another first value, or a role that may set it (GRANT SET ON PARAMETER from 15 on)", r.labels[i], na)
-					}
-					reason = na.Error()
-					if refused[v.label] == nil {
-						refused[v.label] = map[int]string{}
-					}
-					refused[v.label][i] = reason
-				case err != nil:
-					return r.lost(fmt.Errorf("probe %s on %s: %w", cmp.Or(v.label, "the baseline"), r.labels[i], err))
-				}
-			}
-			if reason == "" {
-				if err := r.checkNormalized(v, readBack, facts[i]); err != nil {
-					return err
-				}
-			}
-			for k := range r.plan.Cells {
-				c := &r.plan.Cells[k]
-				if r.plan.Instances[c.instance].Server != i || c.variant != v.label {
-					continue
-				}
-				if reason != "" {
-					c.Status, c.Reason = "n/a", reason
-					continue
-				}
-				c.Settings, c.ReadBack = settings, readBack
-				maps.DeleteFunc(c.Cell.Settings, func(name, _ string) bool { return absent[i][name] != "" })
-			}
+	type session struct {
+		instance int
+		settings string
+	}
+	proven := map[session]map[string]string{}
+	for k := range r.plan.Cells {
+		c := &r.plan.Cells[k]
+		i := r.plan.Instances[c.instance].Server
+		c.Settings = slices.DeleteFunc(slices.Clone(c.Settings), func(s server.Setting) bool { return !r.plan.known.has(i, s.Name) })
+		if c.Status != "ok" {
+			c.Reason = strings.Replace(c.Reason, "the server", r.labels[i], 1)
+			continue
 		}
+		key := session{c.instance, fmt.Sprint(c.Settings)}
+		readBack, seen := proven[key]
+		if !seen {
+			limited, cancel := r.bounded(ctx)
+			var err error
+			readBack, err = server.Probe(limited, r.instances[c.instance].target.Config(), c.Settings)
+			cancel()
+			var na *server.NotApplicable
+			switch {
+			case errors.As(err, &na) && c.variant == "":
+				return usagef("%s refuses the baseline: %v; leave the setting out there, use another first value, or a role that may set it (GRANT SET ON PARAMETER from 15 on)", r.labels[i], na)
+			case errors.As(err, &na):
+				c.Status, c.Reason = "n/a", na.Error()
+				if refused[c.variant] == nil {
+					refused[c.variant] = map[int]string{}
+				}
+				refused[c.variant][i] = c.Reason
+				continue
+			case err != nil:
+				return r.lost(fmt.Errorf("probe %s on %s: %w", cmp.Or(c.variant, "the baseline"), r.labels[i], err))
+			}
+			proven[key] = readBack
+		}
+		c.ReadBack = maps.Clone(r.instances[c.instance].proven)
+		maps.Copy(c.ReadBack, readBack)
 	}
 	for _, v := range variants {
 		if words := refused[v.label]; len(words) == len(spec.Servers) {
@@ -99,27 +70,44 @@ func (r *runner) probe(ctx context.Context) error {
 		}
 	}
 	for i := range spec.Servers {
-		for _, name := range slices.Sorted(maps.Keys(absent[i])) {
-			r.warn("setting-absent", fmt.Sprintf("%s, so its cells run without", absent[i][name]), "compare it within the servers that have it")
+		for _, a := range spec.Settings {
+			if !r.plan.known.has(i, a.Name) {
+				r.warn("setting-absent", fmt.Sprintf("%s has no setting %s, so its cells run without", r.labels[i], a.Name), "compare it within the servers that have it")
+			}
 		}
+	}
+	r.warnOfAssumptions(variants)
+	if err := r.checkNormalized(); err != nil {
+		return err
 	}
 	r.makePanels()
 	return nil
 }
 
-// present drops the settings that a server lacks from a variant; missing says
-// why the variant itself is n/a: it differs from the baseline in one of them.
-func present(v, baseline variant, absent map[string]string) (settings []server.Setting, missing string) {
-	for k, s := range v.settings {
-		words, gone := absent[s.Name]
-		if gone && s.Value != baseline.settings[k].Value {
-			return nil, words
+// warnOfAssumptions names the settings of which only their category says where
+// their cost lands.
+func (r *runner) warnOfAssumptions(variants []variant) {
+	cells := map[string][]string{}
+	var order []string
+	for _, c := range r.plan.Cells {
+		at := slices.IndexFunc(variants, func(v variant) bool { return v.label == c.variant })
+		place, err := r.plan.place(variants[at], variants[0])
+		if err != nil || c.Status != "ok" {
+			continue
 		}
-		if !gone {
-			settings = append(settings, s)
+		for _, s := range place.assumed {
+			if cells[s.String()] == nil {
+				order = append(order, s.String())
+			}
+			if !slices.Contains(cells[s.String()], c.ID) {
+				cells[s.String()] = append(cells[s.String()], c.ID)
+			}
 		}
 	}
-	return settings, ""
+	for _, s := range order {
+		r.warn("isolation-assumed", fmt.Sprintf("it is assumed, not known, that the cost of %s stays in the session that sets it", s),
+			"check the result against one with an instance for each value (--set NAME=V1,V2@instance)", cells[s]...)
+	}
 }
 
 // settingFacts reads what a server says about the matrix's settings, and the
@@ -144,71 +132,34 @@ func (r *runner) settingFacts(ctx context.Context, i int) (map[string]server.Fac
 }
 
 // unknownEverywhere is the error of a setting that no server has.
-func (r *runner) unknownEverywhere(absent []map[string]string, known []string) error {
+func (r *runner) unknownEverywhere(k known, names []string) error {
 	for _, a := range r.plan.Spec.Settings {
-		lacking := 0
-		for i := range absent {
-			if absent[i][a.Name] != "" {
-				lacking++
-			}
-		}
-		if lacking == len(absent) {
-			return usagef("--set %s: %s has no such setting%s", a.Name, strings.Join(r.labels, ", "), hint(a.Name, known))
+		if _, found := k.fact(a.Name); !found {
+			return usagef("--set %s: %s has no such setting%s", a.Name, strings.Join(r.labels, ", "), hint(a.Name, names))
 		}
 	}
 	return nil
 }
 
-// checkIsolation refuses a setting whose cost would not stay in its own
-// session's slices.
-func (r *runner) checkIsolation(a SettingAxis, f server.Fact) error {
-	if !r.plan.Spec.varies(a.Name) {
-		return nil // the same in every cell: whatever it costs, it costs all of them
-	}
-	for _, v := range a.Values {
-		inForce := v
-		if strings.EqualFold(v, Default) {
-			inForce = f.Value
+// checkNormalized looks again at what the server made of the values, since
+// 100us is 0 ms: a cell must run where that belongs.
+func (r *runner) checkNormalized() error {
+	for _, c := range r.plan.Cells {
+		if c.Status != "ok" || c.Schedule == server.BlockSchedule {
+			continue
 		}
-		assumed, err := isolated(a.Name, v, inForce, f)
-		if err != nil {
-			return err
-		}
-		if assumed {
-			var cells []string
-			for _, c := range r.plan.Cells {
-				if slices.ContainsFunc(c.Settings, func(s server.Setting) bool { return s.Name == a.Name && s.Value == v }) {
-					cells = append(cells, c.ID)
-				}
+		for _, s := range c.Settings {
+			f, _ := r.plan.known.fact(s.Name)
+			if !r.plan.Spec.varies(s.Name) || s.Default {
+				continue
 			}
-			r.warn("isolation-assumed", fmt.Sprintf("it is assumed, not known, that the cost of %s=%s stays in the session that sets it", a.Name, v),
-				"check the result against a run in which every server has the setting for itself", cells...)
-		}
-	}
-	return nil
-}
-
-// checkNormalized looks again at what the server made of the values: 100us is
-// 0 ms.
-func (r *runner) checkNormalized(v variant, readBack map[string]string, facts map[string]server.Fact) error {
-	for _, s := range v.settings {
-		if value, found := readBack[s.Name]; found && r.plan.Spec.varies(s.Name) {
-			if _, err := isolated(s.Name, s.Value, value, facts[s.Name]); err != nil {
-				return err
+			if isolation, schedule, _, reason := server.Isolation(s.Name, c.ReadBack[s.Name], f.Context, f.Category); schedule == server.BlockSchedule {
+				return usagef("--set %s: the server makes %s of it; %s, so such cells need isolation %s and schedule %s: say --set %s=%s, or %s=V1,V2@instance --schedule block",
+					s, c.ReadBack[s.Name], reason, isolation, schedule, s.Name, strings.TrimSuffix(c.ReadBack[s.Name], " "+f.Unit), s.Name)
 			}
 		}
 	}
 	return nil
-}
-
-// isolated refuses what needs more than a session of its own. asked is the
-// value as the user gave it, inForce what it comes to.
-func isolated(name, asked, inForce string, f server.Fact) (assumed bool, err error) {
-	isolation, schedule, assumed, reason := server.Isolation(name, inForce, f.Context, f.Category)
-	if isolation != server.SessionIsolation || schedule != server.SliceSchedule {
-		return false, usagef("--set %s=%s: %s; such cells need isolation %s and schedule %s, which isn't built yet", name, asked, reason, isolation, schedule)
-	}
-	return assumed, nil
 }
 
 // varies says whether the cells differ in a setting.
@@ -235,7 +186,7 @@ func (r *runner) makePanels() {
 	for i, planned := range r.plan.Panels {
 		p := panel{index: i}
 		p.ID, p.Workload, p.Mode, p.Protocol = planned.ID, title, string(planned.Mode), string(spec.Protocol)
-		p.Clients, p.Threads, p.Script, p.Schedule, p.Pin = spec.Clients, spec.Threads, text, "slice", r.pin.String()
+		p.Clients, p.Threads, p.Script, p.Schedule, p.Pin = spec.Clients, spec.Threads, text, planned.Schedule, r.pin.String()
 		p.Sessions = r.plan.Sessions(i)
 		for _, k := range r.plan.panelCells(i) {
 			if r.plan.Cells[k].Status == "ok" {
@@ -254,7 +205,7 @@ const tryLimit = 10 * time.Minute
 // before anything is measured, in the server's words.
 func (r *runner) try(ctx context.Context) error {
 	r.stage("trying the script")
-	for i := range r.plan.Spec.Servers {
+	for i := range r.instances {
 		for k := range r.panels {
 			p := &r.panels[k]
 			tried := map[string]bool{}

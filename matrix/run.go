@@ -33,7 +33,7 @@ type RunConfig struct {
 // Progress is how far a run has come.
 type Progress struct {
 	Stage string
-	Done  int // rounds of Total
+	Done  int // ms measured, of Total
 	Total int // 0 before the runs begin
 	Left  time.Duration
 }
@@ -52,8 +52,10 @@ func Run(ctx context.Context, plan *Plan, cfg RunConfig) (path string, err error
 		r.prepare,  // tables
 		r.try,      // the script, once
 		r.exercise, // can the settings act at all?
+		r.waits,    // do sessions queue up for locks?
 		r.pilot,    // head, slice, generation
 		r.anchor,   // one unbroken second
+		r.retire,   // instances that run in blocks only
 		r.begin,    // the record's header
 		r.measure,  // runs of generations of rounds of slices
 	} {
@@ -78,21 +80,29 @@ type runner struct {
 	loglines    map[string]*loglines // by server
 	labels      []string             // of plan.Spec.Servers
 
-	manager    *server.Manager
-	instances  []instance // as in plan.Instances
-	wire       *workload.Wire
-	pin        Pin   // in force
-	cpus       []int // of job threads and backends; nil: not pinned
-	panels     []panel
-	histograms []*hdrhistogram.Histogram // of a generation's cells, used again and again
-	warnings   []results.Warning
-	parallel   bool          // warned of parallel workers
-	lostInARow int           // generations
-	longest    time.Duration // the longest transaction seen, for the grace
+	manager      *server.Manager
+	found        []server.Installation // as in plan.Spec.Servers
+	servers      []results.Server      // the same, as they said themselves
+	instances    []instance            // as in plan.Instances
+	wire         *workload.Wire
+	pin          Pin   // in force
+	cpus         []int // of job threads and backends; nil: not pinned
+	panels       []panel
+	histograms   []*hdrhistogram.Histogram // of a generation's cells, used again and again
+	warnings     []results.Warning
+	parallel     bool                      // warned of parallel workers
+	noCheckpoint bool                      // warned that the role may not
+	counted      server.BackgroundCounters // when the block began
+	lostInARow   int                       // generations
+	looks        int                       // at the widths of the intervals
+	longest      time.Duration             // the longest transaction seen, for the grace
 }
 
 // instance is a running PostgreSQL of the plan.
 type instance struct {
+	planned Instance
+	config  server.InstanceConfig
+	proven  map[string]string // its configuration, as pg_settings shows it
 	target  server.Target
 	managed *server.Instance // nil: attached
 	facts   results.Server
@@ -160,7 +170,7 @@ func (r *runner) begin(context.Context) error {
 	p := r.plan
 	h := results.Header{
 		ID: r.id, Pgtare: r.cfg.Pgtare, Title: p.Title(), Started: r.started.UTC(),
-		Seed: p.Spec.Seed, Args: r.cfg.Args, Spec: spec,
+		Seed: p.Spec.Seed, Args: r.cfg.Args, Spec: spec, Until: p.Spec.Until, MaxSeconds: p.Spec.MaxTime.Seconds(),
 		Runs: p.Spec.Runs, RunSeconds: p.Spec.Duration.Seconds(), Transactions: p.Spec.Transactions, Unit: "tps", Margin: 1,
 		Environment: host.Facts(), Axes: p.Axes, Comparisons: p.Comparisons, Controls: p.Controls, Warnings: r.warnings,
 	}
@@ -170,9 +180,7 @@ func (r *runner) begin(context.Context) error {
 	if r.manager != nil {
 		h.Environment.User = r.manager.User()
 	}
-	for i := range p.Spec.Servers {
-		h.Servers = append(h.Servers, r.instances[i].facts)
-	}
+	h.Servers = r.servers
 	for _, inst := range p.Instances {
 		h.Instances = append(h.Instances, results.Instance{ID: inst.ID, Server: r.labels[inst.Server], Control: inst.Control})
 	}
@@ -244,37 +252,43 @@ func (r *runner) measure(ctx context.Context) error {
 	// How often the pilot drew depends on the machine's speed: a stream of its
 	// own, so that the seed gives the same orders again.
 	r.rng = rand.New(rand.NewPCG(uint64(r.plan.Spec.Seed), 1))
-	total := 0
 	for _, p := range r.panels {
-		total += p.Rounds * p.Generations * r.plan.Spec.Runs
 		for len(r.histograms) < len(p.cells) {
 			r.histograms = append(r.histograms, results.NewHistogram())
 		}
 	}
-	began, done := time.Now(), 0
-	for run := 1; run <= r.plan.Spec.Runs; run++ {
+	progress := r.newProgress()
+	for run := 1; ; run++ {
 		if r.plan.InstanceAxis() {
 			if err := r.restart(ctx); err != nil {
 				return err
 			}
 		}
-		for _, p := range r.turns() {
-			if r.cfg.Progress != nil {
-				left := time.Duration(0)
-				if done > 0 {
-					left = time.Duration(float64(time.Since(began)) / float64(done) * float64(total-done))
-				}
-				r.cfg.Progress(Progress{Stage: fmt.Sprintf("run %d of %d", run, r.plan.Spec.Runs), Done: done, Total: total, Left: left})
+		for _, t := range r.turns() {
+			progress.show(run)
+			p := &r.panels[t.panel]
+			var err error
+			if t.cell >= 0 {
+				err = r.block(ctx, p, t.cell, run)
+			} else {
+				err = r.generation(ctx, p, run, t.number)
 			}
-			if err := r.generation(ctx, &r.panels[p.panel], run, p.number); err != nil {
+			if err != nil {
 				return err
 			}
-			done += r.panels[p.panel].Rounds
+			progress.done += p.measured(t)
 		}
 		r.readLogs()
+		over, err := r.enough(run, time.Since(progress.began))
+		if err != nil {
+			return err
+		}
+		if over {
+			break
+		}
 	}
 	if r.cfg.Progress != nil {
-		r.cfg.Progress(Progress{Stage: "done", Done: total, Total: total})
+		r.cfg.Progress(Progress{Stage: "done", Done: 1, Total: 1})
 	}
 	r.warnOfLogs()
 	if len(r.failed) > 0 {
@@ -283,24 +297,84 @@ func (r *runner) measure(ctx context.Context) error {
 	return nil
 }
 
-// turn is a panel's generation.
-type turn struct{ panel, number int }
+// progress tells how much of the measured time is over.
+type progress struct {
+	r           *runner
+	began       time.Time
+	done, total time.Duration
+}
+
+func (r *runner) newProgress() *progress {
+	p := &progress{r: r, began: time.Now()}
+	for i := range r.panels {
+		n := &r.panels[i]
+		p.total += time.Duration(n.Generations*r.plan.Spec.Runs*len(n.cells)*n.Rounds) * time.Duration(n.SliceNs)
+	}
+	return p
+}
+
+func (p *progress) show(run int) {
+	if p.r.cfg.Progress == nil {
+		return
+	}
+	passed := time.Since(p.began)
+	stage, total, left := fmt.Sprintf("run %d of %d", run, p.r.plan.Spec.Runs), p.total, time.Duration(0)
+	if p.r.plan.Spec.Until > 0 {
+		stage = fmt.Sprintf("run %d, until +-%g %%", run, p.r.plan.Spec.Until)
+		total = max(p.total, p.done)
+	}
+	if p.done > 0 && total > p.done {
+		left = time.Duration(float64(passed) / float64(p.done) * float64(total-p.done))
+	}
+	if limit := p.r.plan.Spec.MaxTime; limit > 0 && p.r.plan.Spec.Until > 0 {
+		left = max(0, limit-passed)
+	}
+	p.r.cfg.Progress(Progress{Stage: stage, Done: int(p.done.Milliseconds()), Total: max(1, int(total.Milliseconds())), Left: left})
+}
+
+// measured is the time that a turn measures.
+func (p *panel) measured(t turn) time.Duration {
+	if t.cell >= 0 {
+		return time.Duration(p.SliceNs)
+	}
+	return time.Duration(p.Rounds*len(p.cells)) * time.Duration(p.SliceNs)
+}
+
+// turn is a panel's generation, or the block of one cell.
+type turn struct {
+	panel, number int
+	cell          int // index into plan.Cells; -1: all of the panel, in slices
+}
 
 // turns lists the generations of a run: panels take turns by generation, in
-// random order.
+// random order. The blocks follow, of all panels in random order.
 func (r *runner) turns() (list []turn) {
 	longest := 0
 	for _, p := range r.panels {
-		longest = max(longest, p.Generations)
+		if p.Schedule == server.SliceSchedule {
+			longest = max(longest, p.Generations)
+		}
 	}
 	for g := 1; g <= longest; g++ {
 		for _, p := range r.rng.Perm(len(r.panels)) {
+			if r.panels[p].Schedule == server.BlockSchedule {
+				continue
+			}
 			// A panel with fewer generations spreads them over the run.
 			n := r.panels[p].Generations
 			if g*n/longest > (g-1)*n/longest {
-				list = append(list, turn{p, g * n / longest})
+				list = append(list, turn{p, g * n / longest, -1})
 			}
 		}
 	}
-	return list
+	var blocks []turn
+	for i, p := range r.panels {
+		if p.Schedule == server.BlockSchedule {
+			for _, k := range p.cells {
+				blocks = append(blocks, turn{i, 1, k})
+			}
+		}
+	}
+	r.rng.Shuffle(len(blocks), func(i, j int) { blocks[i], blocks[j] = blocks[j], blocks[i] })
+	return append(list, blocks...)
 }

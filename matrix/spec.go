@@ -24,7 +24,9 @@ type Spec struct {
 	Vars     []VarAxis
 	Servers  []server.Spec // empty: the newest local PostgreSQL
 
-	Runs         int           // 0: 5, or 10 where servers are compared
+	Schedule     string        // "": by the settings; slice or block for all cells
+	Env          []EnvVar      // of the servers that pgtare starts
+	Runs         int           // 0: 5, or 10 where the run is a replicate
 	Duration     time.Duration // measured time per cell and run; 0 with Transactions 0: 1 s
 	Transactions int64         // measured transactions per client and run, instead of Duration
 	Controls     int           // cells that repeat the baseline; the first decides about trust
@@ -32,6 +34,22 @@ type Spec struct {
 	Rounds       int           // per generation; 0: by the pilot
 	Pin          Pin
 	Seed         int64
+	// Until is the half-width in per cent at which the matrix stops (rule 15 of
+	// package stats); Runs is then the least number. 0: after Runs.
+	Until   float64
+	MaxTime time.Duration // no run begins later; 0: no limit, or 10 minutes with Until
+}
+
+// EnvVar is a variable of the servers' environment.
+type EnvVar struct{ Name, Value string }
+
+// ParseEnv reads the argument of --env, NAME=VALUE.
+func ParseEnv(text string) (EnvVar, error) {
+	name, value, found := strings.Cut(text, "=")
+	if !found || name == "" {
+		return EnvVar{}, usagef("--env %s: expected NAME=VALUE", text)
+	}
+	return EnvVar{name, value}, nil
 }
 
 // Workload is what a transaction does: a built-in, or a script.
@@ -78,27 +96,27 @@ func ParseModes(text string) ([]Mode, error) {
 type SettingAxis struct {
 	Name   string
 	Values []string // "default" is the server's own value
+	// Instance gives each value an instance of its own, configured with it.
+	Instance bool
 }
 
 // Default is the word for the server's own value of a setting.
 const Default = "default"
 
 // ParseSetting reads the argument of --set, NAME=V1,V2...: the values are one
-// line of CSV, so that a value in double quotes may hold commas.
+// line of CSV, so that a value in double quotes may hold commas. @instance at
+// the end gives each value an instance of its own.
 func ParseSetting(text string) (SettingAxis, error) {
 	name, list, err := splitAxis("--set", text)
 	if err != nil {
 		return SettingAxis{}, err
 	}
-	if rest, _, found := strings.Cut(list, "@instance"); found && strings.HasSuffix(list, "@instance") {
-		return SettingAxis{}, usagef("--set %s: an instance for each value isn't built yet; without @instance the values of %s share one instance (--set %s=%s)",
-			text, name, name, rest)
-	}
+	list, instance := strings.CutSuffix(list, "@instance")
 	values, err := splitValues("--set", text, list)
 	if err != nil {
 		return SettingAxis{}, err
 	}
-	return SettingAxis{Name: name, Values: values}, nil
+	return SettingAxis{Name: name, Values: values, Instance: instance}, nil
 }
 
 // VarAxis is one --var: a variable of the script and its values.
@@ -232,10 +250,21 @@ func (s Spec) check() (Spec, error) {
 	if s.Duration == 0 && s.Transactions == 0 {
 		s.Duration = time.Second
 	}
-	if s.Runs == 0 {
-		s.Runs = 5
-		if len(s.Servers) > 1 {
-			s.Runs = 10
+	if s.Schedule != "" && s.Schedule != server.SliceSchedule && s.Schedule != server.BlockSchedule {
+		return s, usagef("--schedule %s: there are slice and block, and auto to choose by the settings", s.Schedule)
+	}
+	if s.Schedule == server.BlockSchedule && (s.Slice > 0 || s.Rounds > 0) {
+		return s, usagef("--slice and --generation are for the schedule slice: a block is a whole run of a cell (-T)")
+	}
+	if !(s.Until >= 0) || s.Until > 100 || s.MaxTime < 0 {
+		return s, usagef("--until is a half-width in per cent, above 0 and at most 100, and --max-time a duration above 0")
+	}
+	if s.Until > 0 {
+		if s.Controls == 0 {
+			return s, usagef("--until needs a control (--controls 1): without one there is no verdict to wait for")
+		}
+		if s.MaxTime == 0 {
+			s.MaxTime = 10 * time.Minute
 		}
 	}
 	if s.Runs < 0 || s.Runs > maxRuns || s.Rounds > maxRounds || s.Controls > maxControls || s.Clients > maxClients || s.Duration > maxDuration || s.Transactions > maxTransactions {

@@ -208,7 +208,7 @@ func (c *checker) generation(g *Generation) string {
 	if !inRange(-1, g.ConnectNs, g.WarmupNs, g.WarmupTx, g.Faults, g.Switches, g.Moves) {
 		return "connect_ns, warmup_ns, warmup_tx, minor_faults, involuntary_switches or moves is negative or absurd"
 	}
-	if b := g.Background; b != nil && !inRange(-1, b.CPUNs, b.WALBytes, b.BlocksRead, b.BlocksWritten, b.Checkpoints, b.Vacuums) {
+	if b := g.Background; b != nil && !inRange(-1, b.Transactions, b.CPUNs, b.WALBytes, b.BlocksRead, b.BlocksWritten, b.Checkpoints, b.Vacuums) {
 		return "background: a negative or absurd figure"
 	}
 	for code, n := range g.Failures {

@@ -222,7 +222,8 @@ type Machine struct {
 // Background is what one instance did beside the transactions of the only cell
 // that it served meanwhile. -1: not known.
 type Background struct {
-	CPUNs         int64 `json:"cpu_ns"`         // of all server processes but the cell's backends
+	Transactions  int64 `json:"transactions"`   // that the counters below cover, those of the warm-up included
+	CPUNs         int64 `json:"cpu_ns"`         // of all server processes but the cell's backends, during the slices
 	WALBytes      int64 `json:"wal_bytes"`      // written
 	BlocksRead    int64 `json:"blocks_read"`    // pages that were not in shared buffers
 	BlocksWritten int64 `json:"blocks_written"` // pages written by checkpointer, background writer and backends

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,8 +34,12 @@ type runOptions struct {
 	sets, servers   []string
 	runs, controls  int
 	pin             string
+	schedule        string
 	slice           time.Duration
 	rounds          int
+	envs            []string
+	until           string
+	maxTime         time.Duration
 	seed            int64
 	dryRun          bool
 	format, record  string
@@ -85,11 +90,15 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.modes, "mode", "", "`MODES` separated by commas: per-statement, single-transaction (BEGIN and COMMIT around each slice)")
 	f.StringArrayVar(&o.sets, "set", nil, "axis `NAME=V1,V2...`: values of a setting as a line of CSV, default for the server's own; one value pins it; none: no settings")
 	f.StringArrayVar(&o.servers, "server", nil, "`SERVER`: 18, 18.4, DIRECTORY, LABEL=DIRECTORY or the CONNINFO of a running server; repeat to compare")
-	f.IntVar(&o.runs, "runs", 0, "runs `N`; the table shows their median (default 5, or 10 where servers are compared)")
+	f.IntVar(&o.runs, "runs", 0, "runs `N`; the table shows their median (default 5, or 10 where the run is a replicate: servers, instances, blocks)")
 	f.IntVar(&o.controls, "controls", 1, "cells `N` equal to each baseline; the first is its twin and decides about trust, 0 gives no verdicts")
 	f.StringVar(&o.pin, "pin", "", "`PLACE` of clients and backends: none, core (the quietest CPU) or core:N (default core for one client on a managed server, else none)")
 	f.DurationVar(&o.slice, "slice", 0, "length `D` of a slice (default by the pilot, 2ms to 100ms)")
+	f.StringVar(&o.schedule, "schedule", "auto", "`SCHEDULE` of all cells: slice, block (a whole run of one cell after the other), or auto, by what their settings act on")
 	f.IntVar(&o.rounds, "generation", 0, "rounds `N` on the same backends (default by the pilot, 20 or more)")
+	f.StringVar(&o.until, "until", "", "measure until every interval's half-width is at most `PCT`, e.g. 0.5 or 0.5%")
+	f.DurationVar(&o.maxTime, "max-time", 0, "begin no run after `D` of measuring, e.g. 5m (with --until default 10m)")
+	f.StringArrayVar(&o.envs, "env", nil, "`NAME=VALUE` in the environment of the servers that pgtare starts")
 	f.Int64Var(&o.seed, "seed", 0, "`N` that all orders are drawn from (default by chance; the record keeps it)")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the plan and the expected time, and touch no server")
 	f.StringVar(&o.format, "format", "text", "`FORMAT` of the result: text or json")
@@ -134,7 +143,7 @@ func runRun(ctx context.Context, o *runOptions, given *pflag.FlagSet, args []str
 
 // spec turns the flags into what was asked.
 func (o *runOptions) spec(given *pflag.FlagSet, stdin io.Reader) (s matrix.Spec, err error) {
-	for _, name := range []string{"output", "mode", "pin", "cache-dir", "server"} {
+	for _, name := range []string{"output", "mode", "pin", "cache-dir", "schedule", "until", "server"} {
 		f := given.Lookup(name)
 		if f.Changed && f.Value.String() == "" || name == "server" && slices.Contains(o.servers, "") {
 			return s, usageError{fmt.Errorf("--%s is given and empty: an unset variable of the shell? leave it out for the default", name)}
@@ -156,6 +165,26 @@ func (o *runOptions) spec(given *pflag.FlagSet, stdin io.Reader) (s matrix.Spec,
 		return s, usageError{errors.New("-c, -j, --runs and --generation must be at least 1, --controls at least 0")}
 	}
 	s = matrix.Spec{Clients: o.clients, Threads: o.jobs, Runs: o.runs, Controls: o.controls, Slice: o.slice, Rounds: o.rounds, Seed: o.seed}
+	if o.schedule != "auto" {
+		s.Schedule = o.schedule
+	}
+	if given.Changed("until") {
+		s.Until, err = strconv.ParseFloat(strings.TrimSuffix(o.until, "%"), 64)
+		if err != nil || !(s.Until > 0) || s.Until > 100 {
+			return s, usageError{fmt.Errorf("--until %s: expected the half-width in per cent at which to stop, above 0 and at most 100", o.until)}
+		}
+	}
+	if given.Changed("max-time") && o.maxTime <= 0 {
+		return s, usageError{fmt.Errorf("--max-time %v: expected a time above 0, e.g. 5m", o.maxTime)}
+	}
+	s.MaxTime = o.maxTime
+	for _, text := range o.envs {
+		v, err := matrix.ParseEnv(text)
+		if err != nil {
+			return s, err
+		}
+		s.Env = append(s.Env, v)
+	}
 	if s.Transactions = o.transactions; o.transactions == 0 {
 		s.Duration = time.Duration(o.seconds * float64(time.Second))
 	}
@@ -282,24 +311,27 @@ func builtinNames() (names []string) {
 	return names
 }
 
-// withoutSecrets masks the passwords of --server in the command line, for the
-// record.
+// withoutSecrets masks the passwords of --server and the values of --env in
+// the command line, for the record.
 func withoutSecrets(args []string) []string {
+	mask := map[string]func(string) string{
+		"--server": func(text string) string {
+			if spec, err := server.ParseSpec(text); err == nil {
+				return spec.String()
+			}
+			return "***"
+		},
+		"--env": func(text string) string {
+			name, _, _ := strings.Cut(text, "=")
+			return name + "=***"
+		},
+	}
 	list := slices.Clone(args)
 	for i, a := range args {
-		flag, text, found := strings.Cut(a, "=")
-		if !found || flag != "--server" {
-			if i == 0 || args[i-1] != "--server" {
-				continue
-			}
-			flag, text = "", a
-		}
-		masked := "***"
-		if spec, err := server.ParseSpec(text); err == nil {
-			masked = spec.String()
-		}
-		if list[i] = masked; flag != "" {
-			list[i] = flag + "=" + masked
+		if flag, text, found := strings.Cut(a, "="); found && mask[flag] != nil {
+			list[i] = flag + "=" + mask[flag](text)
+		} else if i > 0 && mask[args[i-1]] != nil {
+			list[i] = mask[args[i-1]](a)
 		}
 	}
 	return list

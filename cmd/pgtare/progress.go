@@ -43,7 +43,7 @@ func (p *progress) update(u matrix.Progress) {
 	text := u.Stage
 	if u.Total > 0 {
 		p.bar.ChangeMax(u.Total)
-		text = fmt.Sprintf("%s, %d of %d rounds", u.Stage, u.Done, u.Total)
+		text = fmt.Sprintf("%s, %d of %d s measured", u.Stage, u.Done/1000, u.Total/1000)
 		if u.Left > 0 {
 			text += fmt.Sprintf(", %v left", u.Left.Round(time.Second))
 		}

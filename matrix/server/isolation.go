@@ -68,6 +68,9 @@ var placesByName = map[string]place{
 	"auto_explain.log_wal":                {SessionIsolation, SliceSchedule, nil, inBackend},
 	"auto_explain.sample_rate":            {SessionIsolation, SliceSchedule, nil, inBackend},
 
+	"session_preload_libraries": {SessionIsolation, SliceSchedule, nil, "what it loads runs in the backend"},
+	"local_preload_libraries":   {SessionIsolation, SliceSchedule, nil, "what it loads runs in the backend"},
+
 	"default_transaction_isolation": {InstanceIsolation, SliceSchedule, is("serializable"), "predicate locks are kept for all sessions together"},
 
 	"log_min_duration_statement":    {InstanceIsolation, BlockSchedule, isZero, inLog},
@@ -137,7 +140,8 @@ var placesByPrefix = []struct {
 var assumable = []string{"Query Tuning", "Resource Usage / Memory", "Client Connection Defaults"}
 
 // Isolation says where and by which schedule the cells of a setting must run.
-// context and category are pg_settings'. The value counts: a threshold that
+// context and category are pg_settings'. A value that isn't known ("") is taken
+// for one at rest. The value counts: a threshold that
 // nothing reaches costs a clock read in the session, and 0 writes a log line
 // that others wait for. assumed means that the table doesn't know the setting
 // and its category spoke for it, which is a doubt about the result; what
@@ -153,7 +157,7 @@ func Isolation(name, value, context, category string) (isolation, schedule strin
 		}
 	}
 	switch {
-	case ok && p.acts != nil && !p.acts(strings.TrimSpace(value)):
+	case ok && p.acts != nil && (value == "" || !p.acts(strings.TrimSpace(value))):
 		return SessionIsolation, SliceSchedule, false, inBackend
 	case ok:
 		return p.isolation, p.schedule, false, p.reason

@@ -87,6 +87,8 @@ type InstanceConfig struct {
 	// Settings go into the instance's configuration file, value as in
 	// pg_settings (no quotes). They come after pgtare's own.
 	Settings map[string]string
+	// Env is added to the server's environment: NAME=VALUE.
+	Env []string
 }
 
 var instanceID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)

@@ -1,0 +1,195 @@
+package matrix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"pgtare/matrix/server"
+	"pgtare/results"
+	"pgtare/workload"
+)
+
+// block measures a whole run of one cell in one piece: on its own instance,
+// which is started for it, or on the one that the panel shares. What was left
+// by others is put away first: its table is made anew and a checkpoint written.
+func (r *runner) block(ctx context.Context, p *panel, cell, run int) error {
+	c := r.plan.Cells[cell]
+	inst := &r.instances[c.instance]
+	r.trace("run %d: block %s", run, c.ID)
+	runtime.GC()
+	if inst.planned.Blocks {
+		if err := r.wake(ctx, c.instance); err != nil {
+			return err
+		}
+		defer func() {
+			if inst.managed.PID() != 0 && ctx.Err() == nil {
+				if err := r.stop(ctx, c.instance); err != nil {
+					r.log("%v", err)
+				}
+			}
+		}()
+	}
+	if b := r.plan.Spec.Workload.Builtin; b != nil && b.Writes {
+		if err := r.makeTable(ctx, c.instance, inst.tables[p.index][r.tableOf(p, cell)]); err != nil {
+			return err
+		}
+	}
+	side, err := r.connect(ctx, c.instance)
+	if err != nil {
+		return err
+	}
+	defer side.Close(context.WithoutCancel(ctx))
+	if err := r.checkpoint(ctx, side, c.Server); err != nil {
+		return err
+	}
+
+	started := time.Now()
+	l, err := r.openCell(ctx, p, cell, 0)
+	if err != nil {
+		return r.lost(err)
+	}
+	line := r.line(p, cell, run, 1, started, l.connect)
+	h := r.histograms[0]
+	h.Reset()
+	m, lost := r.blockLoad(ctx, p, &l, side, &line, started)
+	l.close()
+	if lost == nil {
+		lost = r.background(ctx, side, &line)
+	}
+	if err := r.complete(&line, cell, h, lost); err != nil {
+		return err
+	}
+	m.Panel, m.Run, m.Generation = p.ID, run, 1
+	if err := errors.Join(r.writer.WriteMachine(m), r.writer.Sync()); err != nil {
+		return err
+	}
+	if lost != nil {
+		return r.tolerate(lost, p, run, 1)
+	}
+	r.lostInARow = 0
+	return nil
+}
+
+// blockLoad warms a block's cell up and runs the load.
+func (r *runner) blockLoad(ctx context.Context, p *panel, l *load, side *pgconn.PgConn, line *results.Generation, started time.Time) (results.Machine, error) {
+	inst := &r.instances[r.plan.Cells[l.cell].instance]
+	before, err := r.backgroundCounters(ctx, side)
+	if err != nil {
+		return r.watch().since(line.Cell), err
+	}
+	r.counted = before
+	began := time.Now()
+	res, err := r.slice(ctx, l, workload.Slice{Count: p.Warmup})
+	line.WarmupNs, line.WarmupTx = int64(time.Since(began)), res.All
+	if err != nil {
+		return r.watch().since(line.Cell), err
+	}
+	count, watch, at := l.counts(), r.watch(), time.Since(started)
+	cpu, wait := l.times()
+	all := inst.cpu()
+	slice := workload.Slice{Head: p.Head, Length: time.Duration(p.SliceNs), PerClient: p.perClient, Histogram: r.histograms[0]}
+	stop := r.forceCheckpoints(ctx, p, side, time.Duration(p.SliceNs))
+	res, err = r.slice(ctx, l, slice)
+	if failed := stop(); err == nil {
+		err = failed
+	}
+	cpuAfter, waitAfter := l.times()
+	m := watch.since(line.Cell)
+	if err != nil {
+		return m, err
+	}
+	appendSlice(line, 0, 0, -1, at, res, since(cpu, cpuAfter), since(wait, waitAfter), l.spec.SingleTransaction)
+	count.since(l.counts(), line)
+	line.Background = &results.Background{CPUNs: -1, Transactions: res.All + line.WarmupTx}
+	if own, total := since(cpu, cpuAfter), since(all, inst.cpu()); own >= 0 && total >= 0 {
+		line.Background.CPUNs = int64(max(0, total-own))
+	}
+	return m, nil
+}
+
+// background fills in what the instance has counted since the block began. The
+// measured sessions must be closed, for only then have they reported all.
+func (r *runner) background(ctx context.Context, side *pgconn.PgConn, line *results.Generation) error {
+	after, err := r.backgroundCounters(ctx, side)
+	if err != nil {
+		return err
+	}
+	d, b := after.Sub(r.counted), line.Background
+	b.WALBytes, b.BlocksRead, b.BlocksWritten, b.Checkpoints, b.Vacuums = d.WALBytes, d.BlocksRead, d.BlocksWritten, d.Checkpoints, d.Vacuums
+	return nil
+}
+
+func (r *runner) backgroundCounters(ctx context.Context, side *pgconn.PgConn) (server.BackgroundCounters, error) {
+	limited, cancel := r.bounded(ctx)
+	defer cancel()
+	return server.Background(limited, side)
+}
+
+// cpu is the CPU time of all processes of a managed instance; -1: not known.
+func (inst *instance) cpu() time.Duration {
+	if inst.managed == nil {
+		return -1
+	}
+	t, err := inst.managed.CPU()
+	if err != nil {
+		return -1
+	}
+	return t
+}
+
+// checkpoint puts what others have left on the disk. A role that may not do
+// so leaves the blocks to their luck, which is said once.
+func (r *runner) checkpoint(ctx context.Context, side *pgconn.PgConn, label string) error {
+	if r.noCheckpoint {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, tryLimit)
+	defer cancel()
+	_, err := side.Exec(limited, "CHECKPOINT").ReadAll()
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		r.noCheckpoint = true
+		r.warn("no-checkpoint", fmt.Sprintf("%s lets this role write no checkpoint (%s), so that blocks begin with what earlier ones left to be written", label, pg.Message),
+			"use a superuser, or GRANT pg_checkpoint (15 and later)")
+		return nil
+	}
+	if err != nil {
+		return r.lost(fmt.Errorf("write a checkpoint on %s: %w", label, err))
+	}
+	return nil
+}
+
+// forceCheckpoints writes one checkpoint at a third and one at two thirds of a
+// block that writes, so that each holds two cycles at fixed points, however
+// long it is. The function returned waits for their end.
+func (r *runner) forceCheckpoints(ctx context.Context, p *panel, side *pgconn.PgConn, length time.Duration) (wait func() error) {
+	if !p.writes || r.noCheckpoint {
+		return func() error { return nil }
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() {
+		for range 2 {
+			select {
+			case <-ctx.Done():
+				done <- nil
+				return
+			case <-time.After(length / 3):
+			}
+			if _, err := side.Exec(context.WithoutCancel(ctx), "CHECKPOINT").ReadAll(); err != nil {
+				done <- fmt.Errorf("write a checkpoint in a block: %w", err)
+				return
+			}
+		}
+		done <- nil
+	}()
+	return func() error {
+		cancel()
+		return <-done
+	}
+}

@@ -1,0 +1,98 @@
+package matrix
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"pgtare/results"
+	"pgtare/results/report"
+)
+
+// Rule 15 of package stats: the first look comes with so many replicates, and
+// each further one with a quarter more. Stopping goes by width and never by a
+// verdict, which would raise false alarms fourfold.
+const (
+	firstLookGenerations = 30
+	firstLookRuns        = 10
+	lookEvery            = 1.25
+)
+
+// enough says whether the matrix ends with this run.
+func (r *runner) enough(run int, passed time.Duration) (over bool, err error) {
+	s := r.plan.Spec
+	timeOver := s.MaxTime > 0 && passed >= s.MaxTime
+	if s.Until == 0 {
+		if timeOver && run < s.Runs {
+			r.warn("time-over", fmt.Sprintf("%d of %d runs were measured in the time that --max-time gives (%v)", run, s.Runs, s.MaxTime), "a longer --max-time")
+		}
+		return timeOver || run >= s.Runs, nil
+	}
+	if timeOver {
+		widest, err := r.widest()
+		if err != nil {
+			return false, err
+		}
+		if widest > s.Until {
+			r.warn("until-not-reached", fmt.Sprintf("the time was over (--max-time %v) when the widest interval was still +-%.2g %%, not %g %%", s.MaxTime, widest, s.Until),
+				"a longer --max-time, a quieter machine, or fewer cells")
+		}
+		return true, nil
+	}
+	if run < s.Runs || !r.timeToLook(run) {
+		return false, nil
+	}
+	widest, err := r.widest()
+	return err == nil && widest <= s.Until, err
+}
+
+// timeToLook says whether every comparison has the replicates of the next look.
+func (r *runner) timeToLook(run int) bool {
+	factor := math.Pow(lookEvery, float64(r.looks))
+	for _, c := range r.plan.Comparisons {
+		have, first := float64(run), float64(firstLookRuns)
+		if c.ReplicateUnit == "generation" {
+			have, first = float64(run*r.panelOf(c.Cell).Generations), firstLookGenerations
+		}
+		if have < math.Ceil(first*factor) {
+			return false
+		}
+	}
+	r.looks++
+	return true
+}
+
+func (r *runner) panelOf(cell string) *panel {
+	for i := range r.panels {
+		for _, k := range r.panels[i].cells {
+			if r.plan.Cells[k].ID == cell {
+				return &r.panels[i]
+			}
+		}
+	}
+	return &r.panels[0] // an n/a cell has no replicates to wait for
+}
+
+// widest is the largest half-width of the matrix's deciding intervals so far,
+// in per cent: by the record and the code that will print it.
+func (r *runner) widest() (float64, error) {
+	rec, err := results.ReadFile(r.writer.Path())
+	if err != nil {
+		return 0, fmt.Errorf("read the record back: %w", err)
+	}
+	rep, err := report.Build(rec)
+	if err != nil {
+		return 0, fmt.Errorf("look how wide the intervals are: %w", err)
+	}
+	widest := 0.0
+	for _, c := range rep.Comparisons {
+		switch {
+		case c.Verdict == report.NotExercised:
+		case c.Lo == nil || c.Hi == nil:
+			return math.Inf(1), nil
+		default:
+			widest = max(widest, (*c.Hi-*c.Lo)/2)
+		}
+	}
+	return widest, nil
+}
