@@ -164,27 +164,30 @@ type Latency struct {
 
 // Comparison is a cell against another one.
 type Comparison struct {
-	Cell          string    `json:"cell"`
-	Against       string    `json:"against"`
-	Axis          string    `json:"axis"`
-	Pct           *float64  `json:"pct"` // of time per transaction, plus is slower
-	Lo            *float64  `json:"lo"`
-	Hi            *float64  `json:"hi"`
-	Ns            *float64  `json:"ns"`
-	NsLo          *float64  `json:"ns_lo"`
-	NsHi          *float64  `json:"ns_hi"`
-	Typical       *Interval `json:"typical"`
-	Total         *Interval `json:"total"`
-	Bursts        *Bursts   `json:"bursts"` // nil: typical and total agree
-	CPU           *CPU      `json:"cpu"`    // of the backends
-	P             *float64  `json:"p"`
-	PAdjusted     *float64  `json:"p_adjusted"`
-	Replicates    int       `json:"replicates"`
-	ReplicateUnit string    `json:"replicate_unit"`
-	WouldSee      *float64  `json:"would_see"`
-	TimeFactor    *float64  `json:"time_factor"` // nil: decided, or time won't decide it
-	Verdict       string    `json:"verdict"`
-	Reason        *string   `json:"reason"` // why unclear whatever the figures say
+	Cell    string    `json:"cell"`
+	Against string    `json:"against"`
+	Axis    string    `json:"axis"`
+	Pct     *float64  `json:"pct"` // of time per transaction, plus is slower
+	Lo      *float64  `json:"lo"`
+	Hi      *float64  `json:"hi"`
+	Ns      *float64  `json:"ns"`
+	NsLo    *float64  `json:"ns_lo"`
+	NsHi    *float64  `json:"ns_hi"`
+	Typical *Interval `json:"typical"`
+	Total   *Interval `json:"total"`
+	Bursts  *Bursts   `json:"bursts"` // nil: typical and total agree
+	CPU     *CPU      `json:"cpu"`    // of the backends
+	// Percentiles are those of the latencies; empty where too little was
+	// measured. No verdict rests on them.
+	Percentiles   []Percentile `json:"percentiles"`
+	P             *float64     `json:"p"`
+	PAdjusted     *float64     `json:"p_adjusted"`
+	Replicates    int          `json:"replicates"`
+	ReplicateUnit string       `json:"replicate_unit"`
+	WouldSee      *float64     `json:"would_see"`
+	TimeFactor    *float64     `json:"time_factor"` // nil: decided, or time won't decide it
+	Verdict       string       `json:"verdict"`
+	Reason        *string      `json:"reason"` // why unclear whatever the figures say
 
 	twin string // whose data join the reference; ""
 }
@@ -197,6 +200,12 @@ type Interval struct {
 	Pct float64 `json:"pct"`
 	Lo  float64 `json:"lo"`
 	Hi  float64 `json:"hi"`
+}
+
+// Percentile is a quantile of the latencies against the reference's.
+type Percentile struct {
+	Q float64 `json:"q"` // in per cent
+	Interval
 }
 
 // Bursts is by how much total exceeds typical.
@@ -337,7 +346,7 @@ func (r *Report) judge(d *data) judgement {
 			continue
 		}
 		o := j.options(p.ReplicateUnit, cell)
-		out := Comparison{Cell: p.Cell, Against: p.Against, Axis: p.Axis, ReplicateUnit: string(o.Unit), twin: p.Twin}
+		out := Comparison{Cell: p.Cell, Against: p.Against, Axis: p.Axis, ReplicateUnit: string(o.Unit), Percentiles: []Percentile{}, twin: p.Twin}
 		if cell.Status == "failed" || against.Status == "failed" {
 			out.Verdict, out.Reason = string(stats.Unclear), ptr("a cell failed")
 			r.Comparisons = append(r.Comparisons, out)
@@ -345,6 +354,7 @@ func (r *Report) judge(d *data) judgement {
 		}
 		c := stats.Compare(d.elapsed(p.Cell), d.elapsed(p.Against), r.twin(d.elapsed, p.Twin), o)
 		c.Panel = cell.Panel
+		out.Percentiles = d.percentiles(p.Cell, p.Against, r.usable(p.Twin), o)
 		out.CPU = cpu(stats.Compare(d.cpu(p.Cell), d.cpu(p.Against), r.twin(d.cpu, p.Twin), o))
 		switch {
 		case p.Axis == "setting" && cell.notExercised != "":
@@ -424,10 +434,18 @@ func (c *Cell) measured() bool { return c.Status != "n/a" && c.Status != "failed
 
 // twin is the sample of a comparison's twin; nil where there is none to use.
 func (r *Report) twin(sample func(cell string) stats.Sample, id string) stats.Sample {
-	if id == "" || !r.cell(id).measured() {
+	if id = r.usable(id); id == "" {
 		return nil
 	}
 	return sample(id)
+}
+
+// usable is the twin itself, or "" where it has no figures.
+func (r *Report) usable(twin string) string {
+	if twin == "" || !r.cell(twin).measured() {
+		return ""
+	}
+	return twin
 }
 
 // options of a comparison as they are in force.

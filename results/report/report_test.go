@@ -266,7 +266,7 @@ func TestSchema(t *testing.T) {
 	check("axes", list("cells", 1)["axes"], "server mode workload setting")
 	check("a latency", list("cells", 1)["latency_us"], "mean stddev p50 p95 p99 p99.9 max")
 	all := list("comparisons", 3)
-	check("a comparison", all, "cell against axis pct lo hi ns ns_lo ns_hi typical total bursts cpu p p_adjusted replicates replicate_unit would_see time_factor verdict")
+	check("a comparison", all, "cell against axis pct lo hi ns ns_lo ns_hi typical total bursts cpu percentiles p p_adjusted replicates replicate_unit would_see time_factor verdict")
 	check("typical", all["typical"], "pct lo hi")
 	check("total", all["total"], "pct lo hi")
 	check("bursts", all["bursts"], "pct p")

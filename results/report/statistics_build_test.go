@@ -63,3 +63,15 @@ func TestRunsDiffer(t *testing.T) {
 		t.Errorf("warning %+v", w)
 	}
 }
+
+// BenchmarkBuild is a matrix of 12 cells and 150 generations.
+func BenchmarkBuild(b *testing.B) {
+	m := theDefault()
+	m.generations = 30
+	rec := m.record(b)
+	for b.Loop() {
+		if _, err := report.Build(rec); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,8 +1,14 @@
 package report
 
 import (
+	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
+
+	"pgtare/results"
+	"pgtare/results/stats"
 )
 
 func TestBlock(t *testing.T) {
@@ -45,5 +51,33 @@ func TestBlockWithoutTwin(t *testing.T) {
 	}
 	if r.block(); r.Comparisons[0].Verdict != "same" {
 		t.Errorf("%s", r.Comparisons[0].Verdict)
+	}
+}
+
+// TestBars: what the histogram's own iterator says, over its whole range.
+func TestBars(t *testing.T) {
+	h := results.NewHistogram()
+	if got := bars(h); got != nil {
+		t.Errorf("an empty histogram has bars: %v", got)
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, v := range []int64{0, 1, 2, 1023, 1024, 2047, 2048, 2049, 4095, 4096, int64(time.Hour)} {
+		if err := h.RecordValues(v, 1+rng.Int64N(5)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 5000 {
+		if err := h.RecordValue(int64(math.Exp(rng.Float64() * math.Log(3.6e12)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var want []stats.Bar
+	for _, b := range h.Distribution() {
+		if b.Count > 0 {
+			want = append(want, stats.Bar{From: float64(b.From), To: float64(b.To) + 1, Count: float64(b.Count)})
+		}
+	}
+	if got := bars(h); !slices.Equal(got, want) {
+		t.Errorf("%d bars, want %d", len(got), len(want))
 	}
 }
