@@ -1,220 +1,334 @@
 package main
 
 import (
-	"bufio"
-	"errors"
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
 	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
 
 	"pgtare/results"
-	"pgtare/results/report"
 )
 
 func main() {
-	if err := evidence(os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintf(os.Stderr, "evidence: %v\n", err)
+	quick := flag.Bool("quick", false, "the records are of the quick form and no evidence")
+	flag.Parse()
+	if flag.NArg() != 1 {
+		fmt.Fprintln(os.Stderr, "usage: calibrate [-quick] DIRECTORY")
+		os.Exit(2)
+	}
+	if err := run(flag.Arg(0), *quick, os.Stdout); err != nil {
+		fmt.Fprintf(os.Stderr, "calibrate: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func evidence(args []string, w io.Writer) error {
-	if len(args) == 0 {
-		return errors.New("expected equal or known, and records")
+// firstGroup is the group of part a that part e repeats, and that the promised
+// widths are about; eightClients is the one with 8 clients.
+const (
+	firstGroup   = "select1, 1 client, simple"
+	eightClients = "select1, 8 clients, simple"
+)
+
+// run prints the tables of every part whose files are there, and what was
+// promised beside what was found.
+func run(dir string, quick bool, w io.Writer) error {
+	st := &study{dir: dir, w: w}
+	about, err := os.ReadFile(filepath.Join(dir, "about"))
+	if err != nil {
+		return fmt.Errorf("%w: no directory of calibrate.sh", err)
 	}
-	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
-	pgbench := flags.String("pgbench", "", "file with the tps of pgbench's runs, two a line, run in turn")
-	if err := flags.Parse(args[1:]); err != nil {
-		return err
+	if quick {
+		st.printf("The quick form: every part runs, and its figures are no evidence.\n\n")
 	}
-	var reports []*report.Report
-	for _, path := range flags.Args() {
-		rec, err := results.ReadFile(path)
-		if err != nil {
+	st.printf("%s", about)
+
+	var p promises
+	section := func(title string, print func() error) error {
+		st.printf("\n%s\n\n", title)
+		heading := st.printed
+		if err := print(); err != nil {
 			return err
 		}
-		if rec.End == nil || rec.End.Status != "complete" {
-			return fmt.Errorf("%s: the matrix did not end in order", path)
+		if st.printed == heading {
+			st.printf("not measured\n")
 		}
-		r, err := report.Build(rec)
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+		return st.err
+	}
+	steps := []struct {
+		title string
+		print func() error
+	}{
+		{"(a) Equal cells: ten to a matrix, each matrix a new start", func() (err error) {
+			p.equal, err = st.equal("a")
+			return err
+		}},
+		{"(a) Equal instances: six to a matrix, every run a new start of all", func() (err error) {
+			p.instances, err = st.instances()
+			return err
+		}},
+		{"(b) Known costs: a slower clock in the server (truth: what it counted)", func() (err error) {
+			p.clock, err = st.known("k")
+			return err
+		}},
+		{"(b) Known costs: rows in the statement (truth: their share of the largest step)", func() (err error) {
+			p.work, err = st.known("w")
+			return err
+		}},
+		{"(c) The same overhead by several methods", func() (err error) {
+			p.methods, err = st.methods()
+			return err
+		}},
+		{"(d) The real pgbench for the same time, two equal sides", func() error {
+			return st.pgbench(p.equal)
+		}},
+		{"(e) Equal cells, one core kept busy by another process", func() (err error) {
+			p.busy, err = st.equal("e")
+			return err
+		}},
+	}
+	for _, s := range steps {
+		if err := section(s.title, s.print); err != nil {
+			return err
 		}
-		reports = append(reports, r)
 	}
-	if len(reports) == 0 {
-		return errors.New("no record given")
+	st.printf("\nWhat was promised\n\n")
+	for _, line := range p.lines() {
+		st.printf("%s\n", line)
 	}
-	switch args[0] {
-	case "equal":
-		return equal(reports, *pgbench, w)
-	case "known":
-		return known(reports[0], w)
+	if quick {
+		st.printf("\nThe quick form is no evidence for any of these.\n")
 	}
-	return fmt.Errorf("unknown evidence %q", args[0])
+	return st.err
 }
 
-// equal summarizes matrices of equal cells.
-func equal(reports []*report.Report, pgbench string, w io.Writer) error {
-	var typical, total, cpu, raw, holm, seconds []float64
-	untrusted := 0
-	for _, r := range reports {
-		alarms, adjusted, n := 0.0, 0.0, 0.0
-		for _, c := range r.Comparisons {
-			if c.P == nil || c.Typical == nil || c.Total == nil {
-				return fmt.Errorf("record %s: comparison of %s has no estimate", r.Environment.Record, c.Cell)
-			}
-			typical = append(typical, (c.Typical.Hi-c.Typical.Lo)/2)
-			total = append(total, (c.Total.Hi-c.Total.Lo)/2)
-			if c.CPU != nil && c.CPU.Lo != nil && c.CPU.Hi != nil {
-				cpu = append(cpu, (*c.CPU.Hi-*c.CPU.Lo)/2)
-			}
-			n++
-			if *c.P < 0.05 {
-				alarms++
-			}
-			if c.PAdjusted != nil && *c.PAdjusted < 0.05 {
-				adjusted = 1
-			}
-		}
-		raw, holm = append(raw, 100*alarms/n), append(holm, 100*adjusted)
-		if r.Trusted != nil && !*r.Trusted {
-			untrusted++
-		}
-		for _, c := range r.Cells {
-			seconds = append(seconds, float64(c.Transactions)/value(c.TPS))
-		}
-	}
-	line := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
-	line("matrices of equal cells                %d", len(reports))
-	line("measured per cell, s, median           %.1f", median(seconds))
-	line("half-width of typical, %%, median       %.2f  (quartiles %.2f %.2f)", median(typical), quantile(typical, 0.25), quantile(typical, 0.75))
-	line("half-width of total, %%, median         %.2f  (quartiles %.2f %.2f)", median(total), quantile(total, 0.25), quantile(total, 0.75))
-	if len(cpu) > 0 {
-		line("half-width of backend CPU, %%, median   %.2f  (quartiles %.2f %.2f)", median(cpu), quantile(cpu, 0.25), quantile(cpu, 0.75))
-	}
-	line("false alarms of a comparison, %%        %.1f  (s.e. over matrices %.1f)", stat.Mean(raw, nil), se(raw))
-	line("matrices with an alarm after Holm, %%   %.1f  (s.e. %.1f)", stat.Mean(holm, nil), se(holm))
-	line("matrices not trusted                   %d", untrusted)
-	if pgbench == "" {
-		return nil
-	}
-	ratios, err := readPairs(pgbench)
-	if err != nil {
-		return err
-	}
-	n := float64(len(ratios))
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Quantile(0.975)
-	sd := stat.StdDev(ratios, nil)
-	var abs []float64
-	for _, r := range ratios {
-		abs = append(abs, 100*(math.Exp(math.Abs(r))-1))
-	}
-	line("pgbench, pairs of runs in turn         %d", len(ratios))
-	line("difference within a pair, %%, median    %.1f  (largest %.1f)", median(abs), slices.Max(abs))
-	line("95 %% of such pairs differ by up to, %%  %.1f", 100*(math.Exp(t*sd)-1))
-	return nil
+// study is a directory of records and where its tables go.
+type study struct {
+	dir     string
+	w       io.Writer
+	printed int
+	err     error
 }
 
-func readPairs(path string) (ratios []float64, err error) {
-	f, err := os.Open(path)
+func (st *study) printf(format string, args ...any) {
+	if st.err != nil {
+		return
+	}
+	n, err := fmt.Fprintf(st.w, format, args...)
+	st.printed += n
+	st.err = err
+}
+
+// records hands every record of a part to read, one at a time: a night's
+// records don't fit into memory together.
+func (st *study) records(part string, read func(rec *results.Record, path string) error) ([]string, error) {
+	paths, err := filepath.Glob(filepath.Join(st.dir, part+"-*.jsonl"))
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		fields := strings.Fields(s.Text())
-		if len(fields) != 2 {
-			return nil, fmt.Errorf("%s: expected two figures in %q", path, s.Text())
+	slices.Sort(paths)
+	for _, path := range paths {
+		rec, err := results.ReadFile(path)
+		if err != nil {
+			return nil, err
 		}
-		a, errA := strconv.ParseFloat(fields[0], 64)
-		b, errB := strconv.ParseFloat(fields[1], 64)
-		if errA != nil || errB != nil || !(a > 0 && b > 0) {
-			return nil, fmt.Errorf("%s: not two figures: %q", path, s.Text())
+		if rec.End == nil || rec.End.Status != "complete" {
+			return nil, fmt.Errorf("%s: the matrix did not end in order; delete it, and calibrate.sh measures it again", path)
 		}
-		ratios = append(ratios, math.Log(a/b))
+		if err := read(rec, path); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
 	}
-	if len(ratios) < 3 {
-		return nil, fmt.Errorf("%s: at least 3 pairs are needed", path)
-	}
-	return ratios, nil
+	return paths, nil
 }
 
-// known compares cost(c) with 2 x cost(b) along the axis n = a, b, c of equal
-// steps, where cost is the time above that of a. The difference is c - 2b + a,
-// with variance vc + 4vb + va; adding those of the two comparisons as if they
-// did not share a gives vc + 4vb + 5va, which is wide enough.
-func known(r *report.Report, w io.Writer) error {
-	type cost struct{ ns, lo, hi float64 }
-	var elapsed, cpu [2]*cost
-	var values []string
-	for _, a := range r.Plan.Axes {
-		if a.Name == "n" {
-			values = a.Values
+// lengths are the measuring times that a record is read at: 5 and 10 s where it
+// holds more, and its own.
+func (st *study) lengths(rec *results.Record) []float64 {
+	own := math.Round(100*float64(rec.Header.Runs)*rec.Header.RunSeconds) / 100
+	var list []float64
+	for _, s := range []float64{5, 10} {
+		if s < own {
+			list = append(list, s)
 		}
 	}
-	if len(values) != 3 {
-		return fmt.Errorf("record %s: expected an axis n of three values", r.Environment.Record)
-	}
-	at := map[string]int{values[1]: 0, values[2]: 1}
-	for _, c := range r.Comparisons {
-		if c.Axis != "n" {
-			continue
-		}
-		for _, cell := range r.Cells {
-			k, wanted := at[cell.Axes["n"]]
-			if cell.ID != c.Cell || !wanted {
-				continue
-			}
-			if c.Ns != nil {
-				elapsed[k] = &cost{*c.Ns, *c.NsLo, *c.NsHi}
-			}
-			if c.CPU != nil && c.CPU.NsLo != nil && c.CPU.NsHi != nil {
-				cpu[k] = &cost{c.CPU.Ns, *c.CPU.NsLo, *c.CPU.NsHi}
-			}
-		}
-	}
-	for _, kind := range []struct {
-		name string
-		cost [2]*cost
-	}{{"elapsed", elapsed}, {"backend CPU", cpu}} {
-		a, b := kind.cost[0], kind.cost[1]
-		if a == nil || b == nil {
-			fmt.Fprintf(w, "%-11s not measured\n", kind.name)
-			continue
-		}
-		difference := b.ns - 2*a.ns
-		half := math.Hypot((b.hi-b.lo)/2, (a.hi - a.lo))
-		word := "agree"
-		if math.Abs(difference) > half {
-			word = "DISAGREE"
-		}
-		fmt.Fprintf(w, "%-11s cost(%s) %.0f ns [%.0f, %.0f]  cost(%s) %.0f ns [%.0f, %.0f]  second - 2 x first %+.0f +- %.0f: %s\n",
-			kind.name, values[1], a.ns, a.lo, a.hi, values[2], b.ns, b.lo, b.hi, difference, half, word)
-	}
-	return nil
+	return append(list, own)
 }
 
-func value(p *float64) float64 {
-	if p == nil {
+// promises holds what the parts found, nil where a part was not measured.
+type promises struct {
+	equal, busy map[float64]map[string]equalSummary
+	instances   map[int]equalSummary
+	clock, work map[float64][][]outcome
+	methods     []agreement
+}
+
+// lines judges what was promised.
+func (p *promises) lines() []string {
+	var out []string
+	line := func(what string, limit float64, found, more string, met bool) {
+		word := "MISSED"
+		if met {
+			word = "met"
+		}
+		out = append(out, fmt.Sprintf("%-62s %5g  found %-12s %-6s  %s", what, limit, found, word, more))
+	}
+	missing := func(what string, limit float64) {
+		out = append(out, fmt.Sprintf("%-62s %5g  not measured", what, limit))
+	}
+
+	what := "false alarms of a comparison, equal cells, %, at most"
+	if len(p.equal) > 0 {
+		s := p.equal[longest(p.equal)][""]
+		line(what, 7, s.alarms.String(), fmt.Sprintf("%d matrices", s.matrices), s.alarms.mean <= 7)
+	} else {
+		missing(what, 7)
+	}
+	what = "false alarms, equal instances, 10 runs, %, at most"
+	if s, ok := p.instances[10]; ok {
+		line(what, 10, s.alarms.String(), fmt.Sprintf("%d matrices", s.matrices), s.alarms.mean <= 10)
+	} else {
+		missing(what, 10)
+	}
+
+	what = "intervals that hold a known cost, %, at least"
+	if lists := slices.Concat(atLongest(p.clock), atLongest(p.work)); len(lists) > 0 {
+		c := covers(lists)
+		line(what, 92, c.estimate.String(), fmt.Sprintf("%d matrices; ns as printed: %s", len(lists), c.ns), c.estimate.mean >= 92)
+	} else {
+		missing(what, 92)
+	}
+
+	width := func(what, group string, limit float64, pick func(equalSummary) float64, aim string) {
+		s, ok := p.equal[10][group]
+		if !ok || math.IsNaN(pick(s)) {
+			missing(what, limit)
+			return
+		}
+		line(what, limit, digits(pick(s), 2), aim, pick(s) <= limit)
+	}
+	typical := func(s equalSummary) float64 { return s.typical }
+	width("half-width of typical, 1 client, 10 s per cell, %, at most", firstGroup, 0.6, typical, "aim 0.45")
+	width("half-width of total, 1 client, 10 s per cell, %, at most", firstGroup, 0.9, func(s equalSummary) float64 { return s.total }, "")
+	width("half-width of typical, 8 clients, 10 s per cell, %, at most", eightClients, 1.2, typical, "aim 0.7")
+	what = "half-width of typical, own instances, 20 runs, %, at most"
+	if s, ok := p.instances[20]; ok {
+		line(what, 0.9, digits(s.typical, 2), "aim 0.6", s.typical <= 0.9)
+	} else {
+		missing(what, 0.9)
+	}
+	for _, kind := range []string{"schedule", "reading", "length", "cells"} {
+		what := "agree (Cochran's Q), p above: " + methodTitles[kind]
+		smallest := math.Inf(1)
+		n := 0
+		for _, a := range p.methods {
+			if a.kind == kind {
+				smallest = min(smallest, a.p)
+				n++
+			}
+		}
+		if n == 0 {
+			missing(what, 0.01)
+			continue
+		}
+		line(what, 0.01, fmt.Sprintf("%.3f", smallest), fmt.Sprintf("smallest of %d", n), smallest > 0.01)
+	}
+	return append(out, "64 clients against pgbench: tps, CPU per transaction             see scripts/bench-vs-pgbench.sh")
+}
+
+func longest[V any](m map[float64]V) float64 { return slices.Max(slices.Collect(maps.Keys(m))) }
+
+func atLongest(m map[float64][][]outcome) [][]outcome {
+	if len(m) == 0 {
+		return nil
+	}
+	return m[longest(m)]
+}
+
+// figure is a mean over matrices with its standard error.
+type figure struct {
+	mean, se float64 // se: NaN with one matrix
+	n        int
+}
+
+func over(values []float64) figure {
+	f := figure{mean: mean(values), se: math.NaN(), n: len(values)}
+	if len(values) > 1 {
+		f.se = stat.StdDev(values, nil) / math.Sqrt(float64(len(values)))
+	}
+	return f
+}
+
+func (f figure) String() string {
+	if f.n == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%s (%s)", digits(f.mean, 1), digits(f.se, 1))
+}
+
+// signed is a figure of either sign, with two decimals.
+func signed(f figure) string {
+	if f.n == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%+.2f (%s)", f.mean, digits(f.se, 2))
+}
+
+func digits(v float64, n int) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return "-"
+	}
+	return fmt.Sprintf("%.*f", n, v)
+}
+
+// mean, median and trimmedMean leave out what isn't a number; of nothing they
+// are NaN.
+func mean(v []float64) float64 {
+	if v = numbers(v); len(v) == 0 {
 		return math.NaN()
 	}
-	return *p
+	return stat.Mean(v, nil)
 }
 
-func quantile(v []float64, q float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	return stat.Quantile(q, stat.LinInterp, v, nil)
+func median(v []float64) float64 {
+	if v = numbers(v); len(v) == 0 {
+		return math.NaN()
+	}
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-func median(v []float64) float64 { return quantile(v, 0.5) }
+// trimmedMean cuts off a fifth at either end.
+func trimmedMean(v []float64) float64 {
+	v = numbers(v)
+	cut := len(v) / 5
+	return mean(v[cut : len(v)-cut])
+}
 
-func se(v []float64) float64 { return stat.StdDev(v, nil) / math.Sqrt(float64(len(v))) }
+func numbers(v []float64) []float64 {
+	v = slices.DeleteFunc(slices.Clone(v), math.IsNaN)
+	slices.Sort(v)
+	return v
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+func appendNew(list []string, s string) []string {
+	if slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
+}
+
+func setOf[K comparable](keys ...K) map[K]bool {
+	m := map[K]bool{}
+	for _, k := range keys {
+		m[k] = true
+	}
+	return m
+}
