@@ -37,6 +37,7 @@ func (r *Report) doubts(rec *results.Record, j judgement) []Warning {
 	add := func(code string, cells []string, remedy, format string, args ...any) {
 		out = append(out, Warning{Code: code, Cells: nonNil(cells), Text: fmt.Sprintf(format, args...), Remedy: remedy})
 	}
+	blocks := func(what string) { out[len(out)-1].Blocks = what }
 	where := func(match func(c *Cell) bool) []string {
 		var ids []string
 		for i := range r.Cells {
@@ -93,6 +94,7 @@ func (r *Report) doubts(rec *results.Record, j judgement) []Warning {
 		}
 		add("failures", cells, "find out why by the SQLSTATEs and the server's log; the time of failed transactions is in the figures, and only successes are counted",
 			"up to %.1f %% of the transactions failed", worst)
+		blocks(results.BlocksVerdict)
 	}
 	if cells := where(func(c *Cell) bool { return c.lost > 0 && c.Status != "failed" }); len(cells) > 0 {
 		add("generations-lost", cells, "see the server's log", "generations ended early and are not in the figures (%s)", r.firstLost(rec, cells))
@@ -109,9 +111,11 @@ func (r *Report) doubts(rec *results.Record, j judgement) []Warning {
 	if len(cells) > 0 {
 		add("latency-mismatch", cells, "look at the client's share of the CPU, and for stalls between transactions",
 			"clients / tps and the mean latency are two measures of one time, but differ by up to %.0f %%", apart)
+		blocks(results.BlocksSame)
 	}
 
 	out = append(out, r.comparisonDoubts(j)...)
+	out = append(out, r.machineDoubts(rec)...)
 	out = append(out, r.buildDoubts()...)
 	return out
 }

@@ -144,6 +144,9 @@ type Cell struct {
 	CommitNs     *float64          `json:"commit_ns"`
 	ServerCPUNs  *float64          `json:"server_cpu_ns"` // per transaction
 	ClientCPUNs  *float64          `json:"client_cpu_ns"`
+	// ClientSharePct is the clients' part of the CPU time of clients and backends.
+	ClientSharePct *float64    `json:"client_share_pct"`
+	Background     *Background `json:"background"` // nil: other cells were served meanwhile
 
 	plan         *results.Cell
 	all          int64 // transactions of the slices, heads and failed ones included
