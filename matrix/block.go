@@ -58,8 +58,11 @@ func (r *runner) block(ctx context.Context, p *panel, cell, run int) error {
 	h.Reset()
 	m, lost := r.blockLoad(ctx, p, &l, side, &line, started)
 	l.close()
-	if lost == nil {
-		lost = r.background(ctx, side, &line)
+	if lost == nil { // sessions report all that they have done when they end
+		var after server.BackgroundCounters
+		if after, lost = r.backgroundCounters(ctx, side); lost == nil {
+			line.Background = background(after.Sub(r.counted), time.Duration(line.Background.CPUNs), &line)
+		}
 	}
 	if err := r.complete(&line, cell, h, lost); err != nil {
 		return err
@@ -91,7 +94,8 @@ func (r *runner) blockLoad(ctx context.Context, p *panel, l *load, side *pgconn.
 	}
 	count, watch, at := l.counts(), r.watch(), time.Since(started)
 	cpu, wait := l.times()
-	all := inst.cpu()
+	beside := owned{instance: inst}
+	beside.begin(l)
 	slice := workload.Slice{Head: p.Head, Length: time.Duration(p.SliceNs), PerClient: p.perClient, Histogram: r.histograms[0]}
 	stop := r.forceCheckpoints(ctx, p, side, time.Duration(p.SliceNs))
 	res, err = r.slice(ctx, l, slice)
@@ -103,25 +107,11 @@ func (r *runner) blockLoad(ctx context.Context, p *panel, l *load, side *pgconn.
 	if err != nil {
 		return m, err
 	}
+	beside.end(l)
+	line.Background = &results.Background{CPUNs: int64(beside.cpu)} // the rest when the sessions have reported
 	appendSlice(line, 0, 0, -1, at, res, since(cpu, cpuAfter), since(wait, waitAfter), l.spec.SingleTransaction)
 	count.since(l.counts(), line)
-	line.Background = &results.Background{CPUNs: -1, Transactions: res.All + line.WarmupTx}
-	if own, total := since(cpu, cpuAfter), since(all, inst.cpu()); own >= 0 && total >= 0 {
-		line.Background.CPUNs = int64(max(0, total-own))
-	}
 	return m, nil
-}
-
-// background fills in what the instance has counted since the block began. The
-// measured sessions must be closed, for only then have they reported all.
-func (r *runner) background(ctx context.Context, side *pgconn.PgConn, line *results.Generation) error {
-	after, err := r.backgroundCounters(ctx, side)
-	if err != nil {
-		return err
-	}
-	d, b := after.Sub(r.counted), line.Background
-	b.WALBytes, b.BlocksRead, b.BlocksWritten, b.Checkpoints, b.Vacuums = d.WALBytes, d.BlocksRead, d.BlocksWritten, d.Checkpoints, d.Vacuums
-	return nil
 }
 
 func (r *runner) backgroundCounters(ctx context.Context, side *pgconn.PgConn) (server.BackgroundCounters, error) {
@@ -174,12 +164,13 @@ func (r *runner) forceCheckpoints(ctx context.Context, p *panel, side *pgconn.Pg
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() {
-		for range 2 {
+		began := time.Now()
+		for third := range 2 {
 			select {
 			case <-ctx.Done():
 				done <- nil
 				return
-			case <-time.After(length / 3):
+			case <-time.After(time.Until(began.Add(time.Duration(third+1) * length / 3))):
 			}
 			if _, err := side.Exec(context.WithoutCancel(ctx), "CHECKPOINT").ReadAll(); err != nil {
 				done <- fmt.Errorf("write a checkpoint in a block: %w", err)

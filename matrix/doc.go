@@ -16,6 +16,8 @@
 //  2. [Run]: find the servers, start the instances, probe every cell (a setting
 //     that isn't in force is n/a or an error before anything is measured), make
 //     each writing cell its own table.
+//     Servers are started as they are first, and the plan is worked out again
+//     with what they say of the settings.
 //  3. The pilot: some sixty short probe slices for every panel, which set the head,
 //     the length of a slice and of a generation. They are frozen then, alike
 //     for all cells of a panel, and the probe slices are thrown away.
@@ -29,11 +31,44 @@
 //
 // # Isolation and schedule
 //
-// Cells that differ in session settings or variables share an instance, and
-// the replicate is the generation, because a backend is the outermost level of
-// luck that differs between them. Cells on different servers do not share one,
-// and the replicate is the run. Settings that need an instance of their own or
-// a block schedule are refused with that reason, see [server.Isolation].
+// How a setting is set (its context) does not say where its cells must run.
+// [server.Isolation] does, setting by setting and value by value: log_min_duration_statement=100
+// costs its own session a reading of the clock, 0 makes everybody wait for the log.
+//
+//   - session: the cells share an instance, each session gives its settings at
+//     connecting, and the replicate is the generation, because a backend is the
+//     outermost level of luck that differs between them.
+//   - instance: the value stands in the configuration of an instance of its own,
+//     where the processes behind the sessions see it, too. The baseline's twin
+//     gets an instance as well, all are started anew for every run, and the
+//     replicate is the run. So it is between servers, and for NAME=V1,V2@instance.
+//   - slice: a few ms of one cell, then of the next. Whatever drifts hits all.
+//   - block: a whole run of one cell, after a new start of its instance and a
+//     checkpoint, in random order; where it writes, a checkpoint comes at a third
+//     and at two thirds of it. For costs that land on what cells have in common
+//     (WAL, log, write-back), which slices would spread over their neighbours.
+//
+// Settings that differ in schedule go to panels of their own, each with its
+// baseline and control: a cell in blocks can't be paired with one in slices.
+// --schedule overrides the table. What a setting is only a server knows, so the
+// plan is worked out twice: by the names (this is what --dry-run prints), and
+// again when every server has been started as it is and asked.
+//
+// A panel of several clients is sampled first: where more than 5 % of its
+// sessions wait for locks, slices would break up the queues that the load is
+// about, and it is measured in blocks.
+//
+// What an instance did beside the transactions (CPU of the other processes, WAL,
+// pages, checkpoints, autovacuum) is attributed to a cell only in blocks, or
+// where the cell had the instance to itself; before PostgreSQL 15 only in
+// blocks, since reading the counters takes half a second there.
+//
+// # Stopping by width
+//
+// With --until the runs go on until every deciding interval is narrow enough.
+// Looks come at 30 generations (10 runs) and each quarter more, by way of the
+// record and the code that prints it. Stopping by a verdict instead would
+// raise false alarms fourfold.
 //
 // # Note: lengths
 //
@@ -45,8 +80,11 @@
 // follow the slowest cell of the panel, so that a statement made three times as
 // long by its setting still fits thirty times into a slice.
 //
-// Predecessors of slices are recorded; no doubt is raised from them yet. With
-// two cells in a panel (no control) each follows the other within a
+// A checkpoint of the two in a block begins late where the one before it takes
+// longer than a third of the block: then their number may differ between cells,
+// which is a doubt of its own.
+//
+// Predecessors of slices are recorded, for the doubt carry-over. With two cells in a panel (no control) each follows the other within a
 // generation, and only the order of the first round is drawn.
 //
 // # Note: comparisons

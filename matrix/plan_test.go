@@ -59,8 +59,13 @@ func TestPlan(t *testing.T) {
 			Vars: []VarAxis{{Name: "n", Values: []string{"1000", "2000", "3000"}}}},
 		"variable-setting": {Workload: scriptWorkload(t, "select :n"), Controls: 1, Settings: []SettingAxis{set("jit", "off", "on"), set("work_mem", "4MB")},
 			Vars: []VarAxis{{Name: "n", Values: []string{"1", "2"}}}},
-		"equal":       {Workload: builtinWorkload(t, "select1"), Controls: 9},
-		"no-controls": {Workload: builtinWorkload(t, "select1"), Settings: three[:2], Transactions: 1000},
+		// One value waits for a log that all share, the other for nothing.
+		"blocks": {Workload: builtinWorkload(t, "select1"), Controls: 1, Settings: []SettingAxis{three[0], set("log_min_duration_statement", "-1", "100", "0")}},
+		"instance": {Workload: builtinWorkload(t, "select1"), Controls: 1, Servers: serverSpecs(t, "13", "18"),
+			Settings: []SettingAxis{{Name: "track_activities", Values: []string{"off", "on"}, Instance: true}, three[2]}},
+		"schedule-block": {Workload: builtinWorkload(t, "insert"), Controls: 1, Settings: three[2:], Schedule: "block", Until: 0.5},
+		"equal":          {Workload: builtinWorkload(t, "select1"), Controls: 9},
+		"no-controls":    {Workload: builtinWorkload(t, "select1"), Settings: three[:2], Transactions: 1000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := NewPlan(spec)
@@ -158,6 +163,7 @@ func TestParseAxes(t *testing.T) {
 	}
 	check("jit=off,on", "jit", "off", "on")
 	check("statement_timeout=100ms", "statement_timeout", "100ms")
+	check("shared_buffers=1GB,2GB@instance", "shared_buffers", "1GB", "2GB")
 	check(`search_path="a, b",c`, "search_path", "a, b", "c")
 	check("x.y=a=b", "x.y", "a=b")
 	check(`application_name="say ""hi""",default`, "application_name", `say "hi"`, "default")
@@ -176,7 +182,6 @@ func TestRefused(t *testing.T) {
 	check(parse("=on"), "expected NAME=VALUE")
 	check(parse("jit=on,on"), "given twice")
 	check(parse(`jit="on`), "no line of CSV")
-	check(parse("shared_buffers=1GB,2GB@instance"), "isn't built yet")
 	variable := func(text string) error { _, err := ParseVar(text); return err }
 	check(variable("1n=3"), "no name of a variable")
 	check(variable("n="), "expected NAME=VALUE")
@@ -203,6 +208,13 @@ func TestRefused(t *testing.T) {
 	check(plan(Spec{Workload: select1, Clients: 1000001}), "out of range")
 	check(plan(Spec{Workload: select1, Duration: 24 * time.Hour}), "out of range")
 	check(plan(Spec{Workload: select1, Clients: -1}), "at least 1")
+	check(plan(Spec{Workload: select1, Schedule: "blocks"}), "there are slice and block")
+	check(plan(Spec{Workload: select1, Schedule: "block", Rounds: 30}), "a block is a whole run")
+	check(plan(Spec{Workload: select1, Until: 0.5}), "needs a control")
+	check(plan(Spec{Workload: select1, Settings: []SettingAxis{set("data_checksums", "off", "on")}}), "belongs to the cluster")
+	check(plan(Spec{Workload: select1, Servers: serverSpecs(t, "host=/tmp"), Settings: []SettingAxis{set("synchronous_commit", "on", "off")}}), "can't give a running server")
+	env := func(text string) error { _, err := ParseEnv(text); return err }
+	check(env("LD_PRELOAD"), "expected NAME=VALUE")
 }
 
 func TestLengths(t *testing.T) {

@@ -320,11 +320,12 @@ func (r *runner) restart(ctx context.Context) error {
 		if r.instances[i].planned.Blocks {
 			continue
 		}
-		if err := r.stop(ctx, i); err != nil {
-			return err
+		r.trace("restart %s", r.plan.Instances[i].ID)
+		if err := r.instances[i].managed.Stop(ctx); err != nil {
+			return r.lost(err)
 		}
-		if err := r.wake(ctx, i); err != nil {
-			return err
+		if err := r.instances[i].managed.Start(ctx); err != nil {
+			return r.lost(err)
 		}
 	}
 	return nil

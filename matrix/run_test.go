@@ -133,7 +133,7 @@ func TestOrder(t *testing.T) {
 // setting that one server lacks is n/a there, and the number of sessions is
 // equal on all instances.
 func TestServers(t *testing.T) {
-	rec, steps := run(t, Spec{Workload: builtinWorkload(t, "insert"), Servers: fetched(t), Controls: 1, Clients: 2,
+	rec, steps := run(t, Spec{Workload: builtinWorkload(t, "insert"), Servers: fetched(t), Controls: 1, Clients: 2, Schedule: "slice",
 		Settings: []SettingAxis{set("track_wal_io_timing", "off", "on")}, Runs: 2, Duration: 50 * time.Millisecond})
 	runs := 0
 	for i, s := range steps {
@@ -183,6 +183,129 @@ func fetched(t *testing.T) []server.Spec {
 		t.Skipf("needs PostgreSQL 13 and 18 of one origin: %v", err)
 	}
 	return specs
+}
+
+// Where cells can't be measured in slices, each has a whole run for itself: a
+// new start of its instance, configured with the setting, two checkpoints at
+// fixed points, and its background work is known.
+func TestBlocks(t *testing.T) {
+	rec, steps := run(t, Spec{Workload: builtinWorkload(t, "insert"), Controls: 1, Settings: []SettingAxis{set("synchronous_commit", "on", "off")}, Runs: 2, Duration: 600 * time.Millisecond})
+	for run := 1; run <= 2; run++ {
+		var blocks []string
+		for i, s := range steps {
+			if cell, found := strings.CutPrefix(s, fmt.Sprintf("run %d: block ", run)); found {
+				blocks = append(blocks, cell)
+				instance := ""
+				for _, c := range rec.Header.Cells {
+					if c.ID == cell {
+						instance = c.Instance
+					}
+				}
+				if got := steps[i+1 : i+3]; !slices.Equal(got, []string{"start " + instance, "stop " + instance}) {
+					t.Errorf("after %q: %q, expected a start and a stop of %s", s, got, instance)
+				}
+			}
+		}
+		slices.Sort(blocks)
+		if !slices.Equal(blocks, []string{"a1", "a2", "a3"}) {
+			t.Errorf("run %d has blocks of %q", run, blocks)
+		}
+	}
+	for _, c := range rec.Header.Cells {
+		want := map[string]string{"a1": "on", "a2": "off", "a3": "on"}[c.ID]
+		if c.Isolation != "instance" || c.Schedule != "block" || c.ReadBack["synchronous_commit"] != want {
+			t.Errorf("cell %s: isolation %s, schedule %s, read back %v", c.ID, c.Isolation, c.Schedule, c.ReadBack)
+		}
+	}
+	for _, c := range rec.Header.Comparisons {
+		if c.ReplicateUnit != "run" || c.Twin != "a3" {
+			t.Errorf("comparison %+v: expected the run as replicate and a twin", c)
+		}
+	}
+	if len(rec.Generations) != 6 || len(rec.Machine) != 6 {
+		t.Fatalf("%d generations, %d lines about the machine, expected one per run and cell", len(rec.Generations), len(rec.Machine))
+	}
+	for _, g := range rec.Generations {
+		b := g.Background
+		if len(g.Slices.N) != 1 || g.Slices.T[0] < int64(600*time.Millisecond) || g.Slices.ElapsedNs[0] < g.Slices.T[0] {
+			t.Errorf("block of %s: slices %+v, expected one of 600 ms", g.Cell, g.Slices)
+		}
+		if b == nil || b.Checkpoints != 2 || b.CPUNs <= 0 || b.WALBytes < 50*g.Slices.N[0] || b.Transactions != g.WarmupTx+g.Slices.All[0] {
+			t.Errorf("block of %s, %d transactions: background %+v", g.Cell, g.Slices.N[0], b)
+		}
+	}
+	for _, m := range rec.Machine {
+		if m.OwnNs <= 0 || m.ElapsedNs < int64(600*time.Millisecond) || m.Cell == "" || m.Started.IsZero() {
+			t.Errorf("about the machine: %+v", m)
+		}
+	}
+}
+
+// A setting that the server reads when it starts is a matter of its instance;
+// cells that have theirs to themselves know what happened beside them.
+func TestInstances(t *testing.T) {
+	rec, steps := run(t, Spec{Workload: builtinWorkload(t, "select1"), Controls: 1, Runs: 2, Duration: 50 * time.Millisecond,
+		Settings: []SettingAxis{set("track_activity_query_size", "1kB", "1MB"), set("work_mem", "1MB")}})
+	restarts := 0
+	for _, s := range steps {
+		if strings.HasPrefix(s, "restart ") {
+			restarts++
+		}
+	}
+	if restarts != 2*3 {
+		t.Errorf("%d restarts, expected one of three instances in each of two runs", restarts)
+	}
+	for _, c := range rec.Header.Cells {
+		want := map[string]string{"a1": "1024 B", "a2": "1048576 B", "a3": "1024 B"}[c.ID]
+		if c.Isolation != "instance" || c.Schedule != "slice" || c.ReadBack["track_activity_query_size"] != want || c.ReadBack["work_mem"] != "1024 kB" {
+			t.Errorf("cell %s: isolation %s, schedule %s, read back %v", c.ID, c.Isolation, c.Schedule, c.ReadBack)
+		}
+	}
+	for _, g := range rec.Generations {
+		if rec.Header.Servers[0].VersionNum >= quickCounters && (g.Background == nil || g.Background.CPUNs < 0 || g.Background.Transactions < g.WarmupTx) {
+			t.Errorf("cell %s: background %+v", g.Cell, g.Background)
+		}
+	}
+}
+
+// Sessions that queue up for a lock are measured in blocks, for slices would
+// break the queue up; where slices are asked for it is a doubt.
+func TestConvoys(t *testing.T) {
+	spec := Spec{Workload: scriptWorkload(t, "begin; select pg_advisory_xact_lock(1); select count(*) from generate_series(1, 200); commit;"), Clients: 3, Threads: 1,
+		Controls: 1, Runs: 1, Duration: 100 * time.Millisecond}
+	for schedule, code := range map[string]string{"": "measured-in-blocks", "slice": "convoys"} {
+		spec.Schedule = schedule
+		rec, _ := run(t, spec)
+		if !slices.ContainsFunc(rec.Warnings, func(w results.Warning) bool { return w.Code == code }) {
+			t.Errorf("schedule %q: no warning %s in %v; waits %v", schedule, code, rec.Warnings, rec.Header.Panels[0].Waits)
+		}
+		want := map[string]string{"": "block", "slice": "slice"}[schedule]
+		if p := rec.Header.Panels[0]; p.Schedule != want || p.Waits["Lock"] == 0 {
+			t.Errorf("schedule %q: the panel has schedule %s and waits %v", schedule, p.Schedule, p.Waits)
+		}
+		for _, c := range rec.Header.Controls {
+			if unit := map[string]string{"": "run", "slice": "generation"}[schedule]; c.ReplicateUnit != unit {
+				t.Errorf("schedule %q: the control's replicate is the %s", schedule, c.ReplicateUnit)
+			}
+		}
+	}
+}
+
+// --until ends at the first look where the intervals are narrow enough, and
+// goes on to the end of its time where they are not.
+func TestUntil(t *testing.T) {
+	spec := Spec{Workload: builtinWorkload(t, "select1"), Controls: 1, Settings: []SettingAxis{set("track_activities", "off", "on")}, Runs: 1, Duration: 50 * time.Millisecond, Rounds: 10, MaxTime: time.Minute}
+	spec.Until = 100
+	rec, _ := run(t, spec)
+	perRun, last := rec.Header.Panels[0].Generations, rec.Generations[len(rec.Generations)-1].Run
+	if want := (firstLookGenerations + perRun - 1) / perRun; last != want {
+		t.Errorf("it ended after %d runs of %d generations, expected %d runs", last, perRun, want)
+	}
+	spec.Until, spec.MaxTime = 1e-6, time.Second
+	rec, _ = run(t, spec)
+	if !slices.ContainsFunc(rec.Warnings, func(w results.Warning) bool { return w.Code == "until-not-reached" }) {
+		t.Errorf("no warning that the width was not reached: %v", rec.Warnings)
+	}
 }
 
 // A cell whose setting can't act says so; one whose setting can does not.

@@ -52,12 +52,8 @@ func (r *runner) decideSchedule(p *panel) {
 		return
 	}
 	share := fmt.Sprintf("%.0f %% of %d samples of the baseline's sessions were waiting for locks (Lock, LWLock)", 100*float64(locks)/float64(total), total)
-	if r.plan.Spec.Schedule == server.SliceSchedule || r.plan.InstanceAxis() {
-		why := "though slices were asked for"
-		if r.plan.Spec.Schedule == "" {
-			why = "though instances are compared in slices"
-		}
-		r.warn("convoys", share+": queues for locks take longer to form than a slice lasts, "+why, "measure in blocks (--schedule block)", r.cellIDs(p)...)
+	if r.plan.Spec.Schedule == server.SliceSchedule {
+		r.warn("convoys", share+": queues for locks take longer to form than a slice lasts", "measure in blocks (--schedule block)", r.cellIDs(p)...)
 		return
 	}
 	r.warn("measured-in-blocks", share+", so the panel is measured in blocks", "none needed; more runs make the intervals narrower", r.cellIDs(p)...)

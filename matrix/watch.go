@@ -10,12 +10,13 @@ import (
 // watching is a look at the machine when something begins.
 type watching struct {
 	r       *runner
+	began   time.Time
 	reading host.Reading
 	servers []time.Duration // CPU of the managed instances; -1: not known
 }
 
 func (r *runner) watch() watching {
-	return watching{r, host.Watch(r.cpus), r.serverCPU()}
+	return watching{r, time.Now(), host.Watch(r.cpus), r.serverCPU()}
 }
 
 // since is what the machine has done meanwhile: a line of the record without
@@ -23,7 +24,7 @@ func (r *runner) watch() watching {
 func (w watching) since(cell string) results.Machine {
 	servers := w.r.serverCPU()
 	m := host.Watch(w.r.cpus).Since(w.reading)
-	m.Cell = cell
+	m.Cell, m.Started = cell, w.began.UTC()
 	for i, before := range w.servers {
 		switch {
 		case m.OwnNs < 0 || w.r.instances[i].managed == nil:
@@ -40,7 +41,7 @@ func (w watching) since(cell string) results.Machine {
 func (r *runner) serverCPU() []time.Duration {
 	list := make([]time.Duration, len(r.instances))
 	for i, inst := range r.instances {
-		if inst.managed == nil {
+		if inst.managed == nil || inst.managed.PID() == 0 { // not ours, or stopped
 			continue
 		}
 		cpu, err := inst.managed.CPU()
