@@ -29,6 +29,7 @@ type thread struct {
 	base      time.Time
 	events    [64]unix.EpollEvent
 	latencies [512]int64
+	arrived   []byte         // what the ring has received for the client that advances
 	receive   [64 << 10]byte // one buffer for all clients of all cells
 
 	index     int
@@ -192,7 +193,8 @@ func difference(from, to int64) int64 {
 // drive lets the clients go on until none has anything to do, or one fails.
 //
 // Note: the system calls on this path are raw: the runtime is not told that
-// the thread is in the kernel. Sockets don't block, so only epoll_wait waits.
+// the thread is in the kernel. Sockets don't block, so only epoll_wait and
+// io_uring_enter wait.
 // That is safe because nothing here can hold the rest of the program up: NewWire
 // has added a processor for each job thread, and when the runtime wants the
 // thread (to stop the world; or because it has run for 10 ms, for so it seems)
@@ -212,6 +214,10 @@ func difference(from, to int64) int64 {
 // that makes room to write, and finds nothing: 1.7 switches of context per
 // transaction. epoll filters that out. Over TCP there was no difference.
 func (t *thread) drive() {
+	if t.p.ring != nil {
+		t.driveRing()
+		return
+	}
 	for _, c := range t.p.clients {
 		c.advance(t)
 	}

@@ -19,6 +19,9 @@ import (
 type WireConfig struct {
 	Threads int   // how many, as pgbench's -j; 0 means 1
 	CPUs    []int // the CPUs that they may run on; nil: not pinned
+	// RingFrom is from how many clients per job thread on they are served
+	// through io_uring, where the system has it; 0 means 16, -1 never.
+	RingFrom int
 }
 
 // Wire is the engine that speaks to the server over plain sockets. Its job
@@ -26,6 +29,7 @@ type WireConfig struct {
 // It is a [Driver].
 type Wire struct {
 	threads []*thread
+	ring    int        // WireConfig.RingFrom as it is meant; -1: never
 	running sync.Mutex // held during a slice
 	open    int        // generations; under running
 }
@@ -37,7 +41,14 @@ func NewWire(c WireConfig) (*Wire, error) {
 	if c.Threads < 0 {
 		panic(fmt.Sprintf("workload: WireConfig.Threads is %d", c.Threads))
 	}
-	w := &Wire{}
+	w := &Wire{ring: c.RingFrom}
+	if w.ring == 0 {
+		w.ring = ringFrom
+	}
+	// Once for all generations: equal cells must be served alike.
+	if w.ring > 0 && !ringsWork() {
+		w.ring = -1
+	}
 	n := max(c.Threads, 1)
 	base := time.Now()
 	for i := range n {
@@ -110,6 +121,7 @@ type part struct {
 	// idle connections of other cells (a notice, a parameter's new value after
 	// a reload) costs this one nothing.
 	epoll int
+	ring  *ring // in place of the epoll; nil: none
 
 	tally
 }
@@ -147,10 +159,11 @@ func (w *Wire) Open(ctx context.Context, spec GenerationSpec) (Generation, error
 		c.prepared = make([]bool, len(g.commands))
 		g.clients = append(g.clients, c)
 		p := g.parts[i%len(g.parts)]
+		c.place = len(p.clients)
 		p.clients = append(p.clients, c)
 	}
 	for _, p := range g.parts {
-		if err := p.watch(); err != nil {
+		if err := p.watch(g.wire.Ring(spec.Clients)); err != nil {
 			g.Close()
 			return nil, err
 		}
@@ -218,9 +231,19 @@ func takeOver(ctx context.Context, conn *pgconn.PgConn, onConnect func(context.C
 	return &client{fd: fd, pid: int(hijacked.PID), conn: conn}, nil
 }
 
-// watch makes the part's epoll.
-func (p *part) watch() error {
+// Ring says whether generations of so many clients are served through io_uring,
+// which must be stated beside their figures; otherwise through epoll.
+func (w *Wire) Ring(clients int) bool { 
+	return w.ring > 0 && clients >= w.ring*len(w.threads) && clients <= ringTo*len(w.threads)
+}
+
+// watch makes the part's ring or epoll.
+func (p *part) watch(ring bool) error {
 	var err error
+	if ring {
+		p.ring, err = newRing(p.thread.ticker, p.clients)
+		return err
+	}
 	if p.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		p.epoll = -1
 		return fmt.Errorf("create an epoll: %w", err)
@@ -378,6 +401,12 @@ func (s *Slice) ownWindows(clients int) bool { return s.PerClient || clients == 
 func (g *generation) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
+	for _, p := range g.parts {
+		if p.ring != nil { // first: it must not take the sockets' ends
+			p.ring.close()
+			p.ring = nil
+		}
+	}
 	for _, c := range g.clients {
 		if c.state != stateIdle {
 			// The server may be gone: then there is nothing to cancel.

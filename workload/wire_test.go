@@ -35,10 +35,31 @@ import (
 
 func TestMain(m *testing.M) { servertest.Main(m) }
 
+// ringFromOfTest is what wire makes its engines with.
+var ringFromOfTest int
+
+// bothWays runs a test with epoll, and with io_uring from the first client on.
+func bothWays(t *testing.T, test func(*testing.T)) {
+	t.Run("epoll", func(t *testing.T) {
+		ringFromOfTest = -1
+		defer func() { ringFromOfTest = 0 }()
+		test(t)
+	})
+	t.Run("io_uring", func(t *testing.T) {
+		ringFromOfTest = 1
+		defer func() { ringFromOfTest = 0 }()
+		w := wire(t, 1)
+		if !w.Ring(1) {
+			t.Skip("this system has no io_uring for us")
+		}
+		test(t)
+	})
+}
+
 // wire returns an engine that is closed when the test ends.
 func wire(t testing.TB, threads int) *Wire {
 	t.Helper()
-	w, err := NewWire(WireConfig{Threads: threads})
+	w, err := NewWire(WireConfig{Threads: threads, RingFrom: ringFromOfTest})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,6 +158,10 @@ func (a admin) taken(sequence string) int64 {
 }
 
 func TestEveryTransactionIsSentAndCounted(t *testing.T) {
+	bothWays(t, testEveryTransactionIsSentAndCounted)
+}
+
+func testEveryTransactionIsSentAndCounted(t *testing.T) {
 	s := servertest.Start(t)
 	a := connectAdmin(t, s)
 	for _, threads := range []int{1, 2} {
@@ -289,7 +314,9 @@ func TestSharedWindowCountsCompletionsInside(t *testing.T) {
 	}
 }
 
-func TestSingleTransactionMode(t *testing.T) {
+func TestSingleTransactionMode(t *testing.T) { bothWays(t, testSingleTransactionMode) }
+
+func testSingleTransactionMode(t *testing.T) {
 	s := servertest.Start(t)
 	a := connectAdmin(t, s)
 	for _, clients := range []int{1, 8} {
@@ -328,7 +355,9 @@ func TestSingleTransactionMode(t *testing.T) {
 }
 
 // Scripts that fail do so as data, and the sessions can be used afterwards.
-func TestFailuresAreCounted(t *testing.T) {
+func TestFailuresAreCounted(t *testing.T) { bothWays(t, testFailuresAreCounted) }
+
+func testFailuresAreCounted(t *testing.T) {
 	s := servertest.Start(t)
 	a := connectAdmin(t, s)
 	seq := a.sequence("wire_failures")
@@ -403,7 +432,9 @@ func TestFailuresAreCounted(t *testing.T) {
 // A statement time-out may hit any statement, the engine's own BEGIN, COMMIT
 // and ROLLBACK included, where a backend is held up; it is counted, and no
 // session is left inside an SQL transaction.
-func TestTimeOutsAnywhere(t *testing.T) {
+func TestTimeOutsAnywhere(t *testing.T) { bothWays(t, testTimeOutsAnywhere) }
+
+func testTimeOutsAnywhere(t *testing.T) {
 	s := servertest.Start(t)
 	a := connectAdmin(t, s)
 	for _, single := range []bool{false, true} {
@@ -468,7 +499,9 @@ func TestFailedTransactionsTakeTime(t *testing.T) {
 }
 
 // A COMMIT may fail too: a deferred constraint.
-func TestFailingCommit(t *testing.T) {
+func TestFailingCommit(t *testing.T) { bothWays(t, testFailingCommit) }
+
+func testFailingCommit(t *testing.T) {
 	s := servertest.Start(t)
 	a := connectAdmin(t, s)
 	a.exec("DROP TABLE IF EXISTS wire_deferred", "CREATE TABLE wire_deferred (i int PRIMARY KEY REFERENCES wire_deferred DEFERRABLE INITIALLY DEFERRED, j int)",
@@ -508,7 +541,9 @@ func TestVariables(t *testing.T) {
 
 // Statements are prepared right before their first use, so that they may speak
 // of what the script has made, and once per connection.
-func TestPreparedStatements(t *testing.T) {
+func TestPreparedStatements(t *testing.T) { bothWays(t, testPreparedStatements) }
+
+func testPreparedStatements(t *testing.T) {
 	s := servertest.Start(t)
 	text := "CREATE TEMP TABLE IF NOT EXISTS wire_temp (n int); SELECT count(*) FROM wire_temp; INSERT INTO wire_temp SELECT count(*) FROM pg_prepared_statements WHERE NOT from_sql;" +
 		"SELECT 1 / (SELECT count(*) FROM wire_temp WHERE n = 3 OR n = 4);"
@@ -538,7 +573,9 @@ func TestPreparedStatements(t *testing.T) {
 }
 
 // A command that is larger than the socket's buffers goes out in parts.
-func TestLargeCommand(t *testing.T) {
+func TestLargeCommand(t *testing.T) { bothWays(t, testLargeCommand) }
+
+func testLargeCommand(t *testing.T) {
 	s := servertest.Start(t)
 	for _, clients := range []int{1, 4} {
 		for _, protocol := range []Protocol{Simple, Prepared} {
@@ -575,7 +612,9 @@ func TestBuiltinScripts(t *testing.T) {
 
 // Generations of many cells are open at once, and slices go from one to the
 // next on the same threads.
-func TestManyGenerations(t *testing.T) {
+func TestManyGenerations(t *testing.T) { bothWays(t, testManyGenerations) }
+
+func testManyGenerations(t *testing.T) {
 	s := servertest.Start(t)
 	a := connectAdmin(t, s)
 	w := wire(t, 2)
@@ -614,7 +653,9 @@ func TestManyGenerations(t *testing.T) {
 	}
 }
 
-func TestNoAllocationPerTransaction(t *testing.T) {
+func TestNoAllocationPerTransaction(t *testing.T) { bothWays(t, testNoAllocationPerTransaction) }
+
+func testNoAllocationPerTransaction(t *testing.T) {
 	s := servertest.Start(t)
 	for _, clients := range []int{1, 8} {
 		for _, protocol := range []Protocol{Simple, Extended, Prepared} {
@@ -637,7 +678,9 @@ func TestNoAllocationPerTransaction(t *testing.T) {
 }
 
 // A thread that waits in a raw system call must not hold the world up.
-func TestGarbageCollectionDuringSlice(t *testing.T) {
+func TestGarbageCollectionDuringSlice(t *testing.T) { bothWays(t, testGarbageCollectionDuringSlice) }
+
+func testGarbageCollectionDuringSlice(t *testing.T) {
 	s := servertest.Start(t)
 	g := open(t, wire(t, 2), GenerationSpec{Config: s.Config(), Script: mustParse(t, "SELECT pg_sleep(0.5)"), Protocol: Simple, Clients: 2})
 	done := make(chan error)
@@ -731,7 +774,9 @@ func descriptors(t *testing.T) int {
 	return len(fds)
 }
 
-func TestNothingIsLeft(t *testing.T) {
+func TestNothingIsLeft(t *testing.T) { bothWays(t, testNothingIsLeft) }
+
+func testNothingIsLeft(t *testing.T) {
 	s := servertest.Start(t)
 	a := connectAdmin(t, s)
 	goroutines := goleak.IgnoreCurrent()
@@ -740,7 +785,7 @@ func TestNothingIsLeft(t *testing.T) {
 	bad.Database = "wire_nowhere"
 	refused := errors.New("refused")
 	for range 3 {
-		w, err := NewWire(WireConfig{Threads: 2})
+		w, err := NewWire(WireConfig{Threads: 2, RingFrom: ringFromOfTest})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -820,7 +865,9 @@ func TestTooManyConnections(t *testing.T) {
 	}
 }
 
-func TestCancelledSliceEndsAtOnce(t *testing.T) {
+func TestCancelledSliceEndsAtOnce(t *testing.T) { bothWays(t, testCancelledSliceEndsAtOnce) }
+
+func testCancelledSliceEndsAtOnce(t *testing.T) {
 	s := servertest.Start(t)
 	a := connectAdmin(t, s)
 	for _, text := range []string{"SELECT pg_sleep(60)", "SELECT 1", "SELECT g FROM generate_series(1, 100000000) g"} {
@@ -869,7 +916,9 @@ func signal(t *testing.T, pid int, s syscall.Signal) {
 	}
 }
 
-func TestLostServer(t *testing.T) {
+func TestLostServer(t *testing.T) { bothWays(t, testLostServer) }
+
+func testLostServer(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		fresh   bool
@@ -945,7 +994,9 @@ func killAll(t *testing.T, s *servertest.Server, g Generation) {
 
 // A session that ends between two slices is noticed in the next one, with the
 // server's words.
-func TestSessionEndedBetweenSlices(t *testing.T) {
+func TestSessionEndedBetweenSlices(t *testing.T) { bothWays(t, testSessionEndedBetweenSlices) }
+
+func testSessionEndedBetweenSlices(t *testing.T) {
 	s := servertest.Start(t)
 	for _, clients := range []int{1, 3} {
 		g := open(t, wire(t, 1), GenerationSpec{Config: s.Config(), Script: mustParse(t, "SELECT 1"), Protocol: Simple, Clients: clients})
@@ -960,7 +1011,9 @@ func TestSessionEndedBetweenSlices(t *testing.T) {
 	}
 }
 
-func TestStoppedServer(t *testing.T) {
+func TestStoppedServer(t *testing.T) { bothWays(t, testStoppedServer) }
+
+func testStoppedServer(t *testing.T) {
 	s := servertest.Start(t)
 	for _, c := range []struct {
 		name    string
@@ -996,7 +1049,9 @@ func TestStoppedServer(t *testing.T) {
 }
 
 // A server that only seems to be gone, and answers within the grace, is no error.
-func TestSlowAnswerWithinGrace(t *testing.T) {
+func TestSlowAnswerWithinGrace(t *testing.T) { bothWays(t, testSlowAnswerWithinGrace) }
+
+func testSlowAnswerWithinGrace(t *testing.T) {
 	s := servertest.Start(t)
 	for _, clients := range []int{1, 2} {
 		g := open(t, wire(t, 1), GenerationSpec{Config: s.Config(), Script: mustParse(t, "SELECT pg_sleep(0.4)"), Protocol: Simple, Clients: clients})

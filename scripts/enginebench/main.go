@@ -30,6 +30,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	flags := flag.NewFlagSet("enginebench", flag.ContinueOnError)
 	clients := flags.Int("c", 1, "clients")
 	threads := flags.Int("j", 1, "job threads")
+	ringFrom := flags.Int("ring", 0, "serve so many clients and more per thread through io_uring; 0: the engine's own choice, -1: never")
 	protocol := flags.String("M", "simple", "protocol: simple, extended or prepared")
 	seconds := flags.Float64("T", 3, "seconds")
 	file := flags.String("f", "", "script (default: SELECT 1;)")
@@ -53,7 +54,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 		return err
 	}
 
-	wire, err := workload.NewWire(workload.WireConfig{Threads: *threads})
+	wire, err := workload.NewWire(workload.WireConfig{Threads: *threads, RingFrom: *ringFrom})
 	if err != nil {
 		return err
 	}
