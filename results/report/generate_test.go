@@ -133,6 +133,9 @@ func lines(t testing.TB, rec *results.Record) string {
 	for _, g := range rec.Generations {
 		put(g)
 	}
+	for _, m := range rec.Machine {
+		put(m)
+	}
 	if rec.End != nil {
 		end := *rec.End
 		end.Type = "end"
@@ -320,7 +323,7 @@ func (m matrix) generation(rng *rand.Rand, h *results.Header, p *results.Panel, 
 			s.All = append(s.All, count+4)
 			s.ServerCPU = append(s.ServerCPU, int64(float64(count+4)*(base*0.55+(cost-1)*base)*luck*math.Exp(0.02*rng.NormFloat64())))
 			s.ServerWait = append(s.ServerWait, 0)
-			s.ClientCPU = append(s.ClientCPU, int64(float64(count+4)*base*0.3))
+			s.ClientCPU = append(s.ClientCPU, int64(float64(count+4)*base*0.3/float64(p.Clients))) // one job thread
 			s.ClientWait = append(s.ClientWait, 0)
 			begin := int64(-1)
 			if p.Mode == "single-transaction" {

@@ -262,7 +262,7 @@ func TestSchema(t *testing.T) {
 	check("a panel", list("panels", 0), "id head slice_ns rounds heterogeneity anchor anchors")
 	check("heterogeneity", list("panels", 0)["heterogeneity"], "f p")
 	check("an anchor", list("panels", 0)["anchor"], "tps seconds")
-	check("a cell", list("cells", 1), "id panel axes settings isolation schedule baseline control status reason runs unit median min max tps transactions failures latency_us head_ns begin_ns commit_ns server_cpu_ns client_cpu_ns")
+	check("a cell", list("cells", 1), "id panel axes settings isolation schedule baseline control status reason runs unit median min max tps transactions failures latency_us head_ns begin_ns commit_ns server_cpu_ns client_cpu_ns client_share_pct background")
 	check("axes", list("cells", 1)["axes"], "server mode workload setting")
 	check("a latency", list("cells", 1)["latency_us"], "mean stddev p50 p95 p99 p99.9 max")
 	all := list("comparisons", 3)
@@ -518,7 +518,14 @@ func TestExtremes(t *testing.T) {
 			spoil(s.N, false)
 			spoil(s.T, false)
 			spoil(s.All, false)
-			for _, column := range [][]int64{s.HeadNs, s.ServerCPU, s.ClientCPU, s.BeginNs, s.CommitNs} {
+			for range s.N {
+				s.ElapsedNs = append(s.ElapsedNs, 2_000_000)
+			}
+			b := []int64{1, 1, 1, 1, 1, 1, 1}
+			spoil(b, true)
+			g.Background = &results.Background{Transactions: b[0], CPUNs: b[1], WALBytes: b[2], BlocksRead: b[3], BlocksWritten: b[4], Checkpoints: b[5], Vacuums: b[6]}
+			g.Moves, g.Switches = values[rng.IntN(len(values))], values[rng.IntN(len(values))]
+			for _, column := range [][]int64{s.HeadNs, s.ElapsedNs, s.ServerCPU, s.ClientCPU, s.ServerWait, s.ClientWait, s.BeginNs, s.CommitNs} {
 				spoil(column, true)
 			}
 			if rng.IntN(5) == 0 {
@@ -529,7 +536,14 @@ func TestExtremes(t *testing.T) {
 			}
 			return rng.IntN(10) > 0
 		}
-		formats(t, m.record(t))
+		rec := m.record(t)
+		for i := range 20 {
+			v := []int64{1, 1, 1, 1, 1, 1}
+			spoil(v, true)
+			rec.Machine = append(rec.Machine, results.Machine{Type: "machine", Panel: "p1", Run: 1, Generation: 1 + i, ElapsedNs: values[rng.IntN(3)], CPUs: rng.IntN(3),
+				BusyNs: v[0], StealNs: v[1], OwnNs: v[2], ThrottledNs: v[3], MinKHz: v[4], MaxKHz: v[5], Clocksource: strings.Repeat("x", rng.IntN(200))})
+		}
+		formats(t, reread(t, rec))
 	}
 }
 
