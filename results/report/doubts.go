@@ -25,7 +25,7 @@ const latencyApartPct = 10
 func warnings(of []results.Warning) []Warning {
 	out := []Warning{}
 	for _, w := range of {
-		out = append(out, Warning{Code: w.Code, Cells: nonNil(w.Cells), Text: w.Text, Remedy: w.Remedy})
+		out = append(out, Warning{Code: w.Code, Cells: nonNil(w.Cells), Text: w.Text, Remedy: w.Remedy, Blocks: w.Blocks})
 	}
 	return out
 }

@@ -1,7 +1,9 @@
 package report_test
 
 import (
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgtare/results"
@@ -61,6 +63,107 @@ func TestRunsDiffer(t *testing.T) {
 	w := code(r, "runs-differ")
 	if w == nil || !slices.Equal(w.Cells, []string{"p1-s1-v1-0", "p1-s1-v1-1", "p1-s1-v1-2", "p1-s1-v1-3", "p1-s1-v1-4", "p1-s1-v1-100"}) {
 		t.Errorf("warning %+v", w)
+	}
+}
+
+// order is the order of k cells in the rounds of one generation, made up so that
+// no cell follows itself.
+func order(k, rounds int, seed uint64) [][]int {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	out := make([][]int, rounds)
+	last := -1
+	for r := range out {
+		out[r] = rng.Perm(k)
+		for out[r][0] == last {
+			out[r] = rng.Perm(k)
+		}
+		last = out[r][k-1]
+	}
+	return out
+}
+
+// A cell that slows its successors makes its own overhead too low; what is the
+// same for it and its baseline doesn't.
+func TestCarryOver(t *testing.T) {
+	cells := []string{"p1-s1-v1-0", "p1-s1-v1-1", "p1-s1-v1-2", "p1-s1-v1-3", "p1-s1-v1-4", "p1-s1-v1-100"}
+	ordered := func(effect float64) matrix {
+		m := theDefault()
+		m.modes, m.cost = []string{"per-statement"}, costs(nil)
+		m.edit = func(c *results.Cell, g *results.Generation) bool {
+			self := slices.Index(cells, c.ID)
+			last := -1
+			for r, cs := range order(len(cells), m.rounds, uint64(100*g.Run+g.Generation)) {
+				for position, x := range cs {
+					if x == self {
+						g.Slices.Position[r], g.Slices.Predecessor[r] = int64(position), int64(last)
+						if last == 1 {
+							g.Slices.T[r] = int64(float64(g.Slices.T[r]) * (1 + effect))
+						}
+					}
+					last = x
+				}
+			}
+			return true
+		}
+		return m
+	}
+	if w := code(build(t, ordered(0)), "carry-over"); w != nil {
+		t.Errorf("nothing carried over: %s", w.Text)
+	}
+	r := build(t, ordered(0.3))
+	w := code(r, "carry-over")
+	if w == nil || !slices.Equal(w.Cells, []string{"p1-s1-v1-1"}) || w.Blocks != results.BlocksSame || !strings.Contains(w.Text, "what follows track_activities=on takes +2") {
+		t.Fatalf("30 %% carried over: %+v", w)
+	}
+	// What the doubt says of the overhead is what happened to it: -30 %/5.
+	if pct := *r.Comparisons[0].Pct; pct > -3.5 || pct < -7 {
+		t.Errorf("the cell's own overhead is %+.1f %%", pct)
+	}
+}
+
+func TestBimodalDoubt(t *testing.T) {
+	m := shortDefault()
+	m.edit = func(c *results.Cell, g *results.Generation) bool {
+		if c.Label == "all" && g.Generation == 2 {
+			scale(g, 1.8)
+		}
+		return true
+	}
+	r := build(t, m)
+	if w := code(r, "bimodal"); w == nil || !slices.Equal(w.Cells, []string{"p1-s1-v1-4"}) || w.Blocks != results.BlocksSame {
+		t.Errorf("a generation in four is 80 %% slower: %+v", w)
+	}
+}
+
+func TestFirstRunDoubt(t *testing.T) {
+	m := shortDefault()
+	m.edit = func(c *results.Cell, g *results.Generation) bool {
+		if c.Label == "all" && g.Run == 1 {
+			scale(g, 1.4)
+		}
+		return true
+	}
+	if w := code(build(t, m), "first-run"); w == nil || !slices.Equal(w.Cells, []string{"p1-s1-v1-4"}) || !strings.Contains(w.Text, "took +4") && !strings.Contains(w.Text, "took +3") {
+		t.Errorf("run 1 is 40 %% slower: %+v", w)
+	}
+}
+
+// What blocks reaches the verdict and both formats.
+func TestBlockedSame(t *testing.T) {
+	m := theDefault()
+	m.modes, m.cost, m.generations = []string{"per-statement"}, costs(nil), 40
+	if v := build(t, m).Comparisons[0].Verdict; v != "same" {
+		t.Fatalf("equal cells are %s", v)
+	}
+	m.change = func(h *results.Header) {
+		h.Warnings = []results.Warning{{Code: "made-up", Cells: []string{"p1-s1-v1-1"}, Text: "t", Remedy: "r", Blocks: results.BlocksSame}}
+	}
+	r := build(t, m)
+	if c := r.Comparisons[0]; c.Verdict != "unclear" || c.Reason == nil || !strings.Contains(*c.Reason, "made-up") || c.Pct == nil {
+		t.Errorf("%s, %v", c.Verdict, c.Reason)
+	}
+	if c := r.Comparisons[1]; c.Verdict != "same" {
+		t.Errorf("the doubt isn't about it, and yet it is %s", c.Verdict)
 	}
 }
 

@@ -17,6 +17,9 @@ type Generation struct {
 	Run        int // from 1
 	Generation int // within the run, from 1
 	Slices     []Slice
+	// After is the cell that each slice came after, for CarryOver alone: an index
+	// into the samples that it is given, -1 or missing where it isn't one.
+	After []int
 }
 
 // Sample is all that is known of one cell, generations in order. Samples that

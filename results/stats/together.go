@@ -98,7 +98,7 @@ func NextLook(replicates int, unit Unit) int {
 	if replicates < first {
 		return first
 	}
-	return replicates + min((replicates+3)/4, math.MaxInt-replicates)
+	return replicates + min((replicates-1)/4+1, math.MaxInt-replicates)
 }
 
 // Narrow says that measuring may stop: every comparison that has an interval
