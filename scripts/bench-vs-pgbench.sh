@@ -2,9 +2,9 @@
 # The load engine against the real pgbench: the same server, the same script
 # (SELECT 1;), the same CPU, in turn.
 #
-#   scripts/bench-vs-pgbench.sh [-n PAIRS] [-T SECONDS]
+#   scripts/bench-vs-pgbench.sh [-n PAIRS] [-T SECONDS] [-c "CLIENTS ..."]
 #
-# 1, 8 and 64 clients on one job thread, simple and prepared protocol. Each
+# 1, 8 and 64 clients (-c: others) on one job thread, simple and prepared protocol. Each
 # pair is one run of either program, T seconds each; which one goes first
 # alternates. Printed: median and quartiles, over the pairs, of the engine's
 # figure divided by pgbench's in the same pair, for
@@ -19,43 +19,40 @@
 # (0.4 us of 11 here; pgbench pays for it, too). pgbench is the program itself,
 # not Debian's wrapper, whose start-up takes longer than its own.
 #
-# Placement: a throw-away PostgreSQL is started with its backends, and both
-# programs, all on ONE CPU, whatever the number of clients: there a round trip
+# Placement: a throw-away PostgreSQL (throwaway.sh) with its backends, and both
+# programs, are all on ONE CPU, whatever the number of clients: there a round trip
 # costs no wake-up of another CPU, runs differ least, and tps shows the whole
 # cost of both sides. The CPU is the last one that this process may use;
 # BENCH_CPU=N chooses another.
 #
 # BENCH_SERVER=CONNINFO takes a running server instead (it is left where it
-# runs; only the programs are pinned). BENCH_BINDIR=DIR says where initdb,
-# pg_ctl and pgbench are; otherwise PATH and Debian's place are searched.
+# runs; only the programs are pinned). BENCH_BINDIR=DIR says where the server's
+# programs and pgbench are; otherwise Debian's place and PATH are searched.
 #
 # Exit status: 0 the demanded figures are met, 1 one is missed, 2 nothing could
 # be measured.
 set -euo pipefail
 export LC_ALL=C
 
-pairs=7 seconds=3
+pairs=7 seconds=3 sizes='1 8 64'
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "$0"; }
-while getopts n:T:h option; do
+while getopts n:T:c:h option; do
 	case $option in
 	n) pairs=$OPTARG ;;
 	T) seconds=$OPTARG ;;
+	c) sizes=$OPTARG ;;
 	h) usage; exit 0 ;;
 	*) usage >&2; exit 2 ;;
 	esac
 done
+[[ $sizes =~ ^[1-9][0-9]*( +[1-9][0-9]*)*$ ]] || { echo "-c takes numbers of clients" >&2; exit 2; }
 [[ $pairs =~ ^[1-9][0-9]*$ && $seconds =~ ^[1-9][0-9]*$ ]] || { echo "-n and -T take whole numbers from 1" >&2; exit 2; }
 die() { echo "bench-vs-pgbench: $*" >&2; exit 2; }
 
 here=$(cd "$(dirname "$0")" && pwd)
 cpu=${BENCH_CPU:-$(taskset -cp $$ | sed 's/.*[^0-9]//')}
 
-# as_server runs a command as the user that owns the server.
-as_server() { "$@"; }
-if [ "$(id -u)" = 0 ]; then
-	id postgres >/dev/null 2>&1 || die "as root this needs a user named postgres to run the server as; or run it as an ordinary user"
-	as_server() { runuser -u postgres -- "$@"; }
-fi
+. "$here/throwaway.sh"
 
 find_program() { # NAME: the newest, prints its path
 	local dir
@@ -67,14 +64,7 @@ find_program() { # NAME: the newest, prints its path
 pgbench=$(find_program pgbench)
 
 work=$(mktemp -d)
-chmod 711 "$work"
-cleanup() {
-	if [ -n "${pg_ctl:-}" ] && [ -f "$work/server/data/postmaster.pid" ]; then
-		as_server "$pg_ctl" -D "$work/server/data" -m immediate -w stop >/dev/null || true
-	fi
-	rm -rf "$work"
-}
-trap cleanup EXIT
+trap 'throwaway_stop; rm -rf "$work"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -85,15 +75,10 @@ if [ -n "${BENCH_SERVER:-}" ]; then
 	conninfo=$BENCH_SERVER
 	where="the server at BENCH_SERVER, where it runs; programs on CPU $cpu"
 else
-	initdb=$(find_program initdb)
-	pg_ctl=$(find_program pg_ctl)
-	mkdir "$work/server"
-	[ "$(id -u)" = 0 ] && chown postgres "$work/server"
-	cd "$work"
-	as_server "$initdb" -D "$work/server/data" -U postgres -A trust >"$work/initdb.log" 2>&1 || { cat "$work/initdb.log" >&2; die "initdb failed"; }
-	as_server taskset -c "$cpu" "$pg_ctl" -D "$work/server/data" -l "$work/server/log" -w start \
-		-o "-k $work/server -c listen_addresses= -c port=5432" >"$work/start.log" 2>&1 || { cat "$work/start.log" "$work/server/log" >&2; die "the server does not start"; }
-	conninfo="host=$work/server port=5432 user=postgres dbname=postgres sslmode=disable"
+	export THROWAWAY_CPU=$cpu THROWAWAY_BINDIR=${BENCH_BINDIR:-}
+	throwaway_start "$work/server" || die "the server does not start"
+	trap 'throwaway_stop; rm -rf "$work"' EXIT
+	conninfo="host=$PGHOST port=5432 user=$PGUSER dbname=$PGDATABASE sslmode=disable"
 	where="client and server on CPU $cpu"
 fi
 
@@ -136,11 +121,12 @@ judge() {
 		echo "$2$3 MISSED"
 	fi
 }
-for clients in 1 8 64; do
+for clients in $sizes; do
 	case $clients in
 	1) floor=1.05 ceiling=0.85 user=0.4 ;;
 	8) floor=1.0 ceiling=0.8 user=0.4 ;;
-	64) floor='' ceiling='' user='' ;;
+	64) floor=1.15 ceiling=0.55 user='' ;;
+	*) floor='' ceiling='' user='' ;;
 	esac
 	for protocol in simple prepared; do
 		: >"$work/ratios"

@@ -1,6 +1,7 @@
 # Sourced by scripts: a throw-away PostgreSQL of the newest local installation
 # with PostgreSQL's own defaults, on a Unix socket, and the real pgbench on it.
-# As root the server runs as postgres.
+# As root the server runs as postgres. THROWAWAY_CPU=N keeps the server on one
+# CPU; THROWAWAY_BINDIR=DIR takes the PostgreSQL there.
 #
 #   throwaway_start DIRECTORY            sets PGHOST, PGUSER, PGDATABASE
 #   throwaway_pgbench SECONDS SCRIPT     prints tps; client and backend on CPU 0
@@ -18,8 +19,9 @@ throwaway_as() {
 
 throwaway_start() {
 	throwaway_dir=$(readlink -f "$1" 2>/dev/null || echo "$1")
-	local bin
-	bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
+	local bin=${THROWAWAY_BINDIR:-} pin=()
+	[ -z "${THROWAWAY_CPU:-}" ] || pin=(taskset -c "$THROWAWAY_CPU")
+	[ -n "$bin" ] || bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
 	[ -n "$bin" ] || bin=$(dirname "$(command -v postgres)")
 	rm -rf "$throwaway_dir"
 	mkdir -p "$throwaway_dir"
@@ -28,7 +30,7 @@ throwaway_start() {
 	(
 		cd "$throwaway_dir"
 		throwaway_as "$bin/initdb" -D data -U postgres -A trust --no-sync >setup.log 2>&1
-		throwaway_as "$bin/pg_ctl" -D data -w -l server.log -o "-c listen_addresses= -c unix_socket_directories=$throwaway_dir" start >>setup.log 2>&1
+		throwaway_as "${pin[@]}" "$bin/pg_ctl" -D data -w -l server.log -o "-c listen_addresses= -c unix_socket_directories=$throwaway_dir" start >>setup.log 2>&1
 	) || { cat "$throwaway_dir"/*.log >&2; return 1; }
 	throwaway_bin=$bin
 	export PGHOST=$throwaway_dir PGUSER=postgres PGDATABASE=postgres

@@ -233,7 +233,7 @@ func takeOver(ctx context.Context, conn *pgconn.PgConn, onConnect func(context.C
 
 // Ring says whether generations of so many clients are served through io_uring,
 // which must be stated beside their figures; otherwise through epoll.
-func (w *Wire) Ring(clients int) bool { 
+func (w *Wire) Ring(clients int) bool {
 	return w.ring > 0 && clients >= w.ring*len(w.threads) && clients <= ringTo*len(w.threads)
 }
 

@@ -1,8 +1,8 @@
 // Command enginebench runs the load engine as pgbench runs: one set of clients,
 // one script, one number of seconds, the whole process measured. It exists so
-// that bench-vs-pgbench.sh can hold the two programs side by side.
+// that bench-vs-pgbench.sh and own-cost.sh can hold the two programs side by side.
 //
-//	enginebench [-c CLIENTS] [-j THREADS] [-M PROTOCOL] [-T SECONDS] [-f FILE] CONNINFO
+//	enginebench [-c CLIENTS] [-j THREADS] [-M PROTOCOL] [-T SECONDS | -t COUNT] [-f FILE] [-ring FROM] CONNINFO
 //
 // It prints one line per figure, name and value.
 package main

@@ -33,6 +33,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	ringFrom := flags.Int("ring", 0, "serve so many clients and more per thread through io_uring; 0: the engine's own choice, -1: never")
 	protocol := flags.String("M", "simple", "protocol: simple, extended or prepared")
 	seconds := flags.Float64("T", 3, "seconds")
+	count := flags.Int("t", 0, "transactions per client, in place of seconds")
 	file := flags.String("f", "", "script (default: SELECT 1;)")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -65,13 +66,18 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	}
 	defer g.Close()
 	h := hdrhistogram.New(1, int64(time.Hour), 3)
-	r, err := g.Run(ctx, workload.Slice{Head: 1, Length: time.Duration(*seconds * float64(time.Second)), Histogram: h})
+	slice := workload.Slice{Head: 1, Length: time.Duration(*seconds * float64(time.Second)), Histogram: h}
+	if *count > 0 {
+		slice.Length, slice.Count = 0, *count
+	}
+	r, err := g.Run(ctx, slice)
 	if err != nil {
 		return err
 	}
 
 	fmt.Fprintf(w, "tps %.1f\n", float64(r.N)*float64(*clients)/r.T.Seconds())
 	fmt.Fprintf(w, "transactions %d\n", r.All)
+	fmt.Fprintf(w, "io_uring %t\n", wire.Ring(*clients))
 	fmt.Fprintf(w, "thread_cpu_us %.3f\n", float64(r.ClientCPU.Nanoseconds())/1e3/float64(r.All))
 	fmt.Fprintf(w, "latency_mean_us %.1f\n", h.Mean()/1e3)
 	for _, q := range []float64{50, 95, 99, 99.9} {
