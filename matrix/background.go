@@ -2,28 +2,35 @@ package matrix
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"pgtare/matrix/server"
 	"pgtare/results"
 )
 
-// owned is what a cell's own instance does beside its transactions, during a
-// generation in slices.
+// owned is what a cell's own instance does beside its transactions, in one run
+// in slices.
 type owned struct {
-	line     int // of the cell among the panel's
-	instance *instance
-	before   server.BackgroundCounters
-	cpu      time.Duration // of all processes but the cell's backends; -1: not known
+	line         int // of the cell among the panel's
+	instance     int // index into runner.instances
+	before       server.BackgroundCounters
+	transactions int64         // of the run so far, warm-ups included
+	cpu          time.Duration // of all processes but the cell's backends, during rounds; -1: not known
+	at           time.Duration // the same since the instance's start, when the rounds began
 }
 
-// quickCounters is the version from which on reading the counters takes no
-// waiting (see server.Background); before, it is left to the block schedule.
+// quickCounters is the version from which on reading the counters takes a
+// third of a second; before, it takes three times that and is left to blocks.
 const quickCounters = 150000
 
-// ownedBefore reads the counters of the instances that hold but one cell of a
-// panel: elsewhere nobody knows whose work it is.
-func (r *runner) ownedBefore(ctx context.Context, p *panel) (list []owned, err error) {
+// ownedBefore reads the counters of the instances that hold but one cell of
+// the only panel: elsewhere nobody knows whose work it is.
+func (r *runner) ownedBefore(ctx context.Context, p *panel) error {
+	r.owned = nil
 	cells := map[int]int{}
 	for _, k := range p.cells {
 		cells[r.plan.Cells[k].instance]++
@@ -31,64 +38,82 @@ func (r *runner) ownedBefore(ctx context.Context, p *panel) (list []owned, err e
 	for line, k := range p.cells {
 		i := r.plan.Cells[k].instance
 		inst := &r.instances[i]
-		if cells[i] > 1 || len(cells) == 1 || inst.managed == nil || inst.facts.VersionNum < quickCounters {
-			continue
+		if len(r.panels) == 1 && cells[i] == 1 && len(cells) > 1 && inst.managed != nil && inst.facts.VersionNum >= quickCounters {
+			r.owned = append(r.owned, owned{line: line, instance: i})
 		}
-		o := owned{line: line, instance: inst}
-		if o.before, err = r.countersOf(ctx, i); err != nil {
-			return nil, err
-		}
-		list = append(list, o)
+	}
+	counters, err := r.countersOf(ctx)
+	for i := range counters {
+		r.owned[i].before = counters[i]
+	}
+	return err
+}
+
+// ownedAfter writes what the run has added into the lines of its last
+// generation. The measured sessions must be closed.
+func (r *runner) ownedAfter(ctx context.Context, lines []results.Generation) error {
+	counters, err := r.countersOf(ctx)
+	for i, after := range counters {
+		o := &r.owned[i]
+		lines[o.line].Background = background(after.Sub(o.before), o.cpu, o.transactions)
+	}
+	return err
+}
+
+// countersOf reads the counters of the owned instances, all at once, since
+// most of it is waiting.
+func (r *runner) countersOf(ctx context.Context) ([]server.BackgroundCounters, error) {
+	list, errs := make([]server.BackgroundCounters, len(r.owned)), make([]error, len(r.owned))
+	var wg sync.WaitGroup
+	for i, o := range r.owned {
+		wg.Go(func() {
+			var conn *pgconn.PgConn
+			if conn, errs[i] = r.connect(ctx, o.instance); errs[i] == nil {
+				list[i], errs[i] = r.backgroundCounters(ctx, conn)
+				conn.Close(context.WithoutCancel(ctx))
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, r.lost(err)
 	}
 	return list, nil
 }
 
-// ownedAfter writes the differences into the lines. The measured sessions must
-// be closed.
-func (r *runner) ownedAfter(ctx context.Context, p *panel, list []owned, lines []results.Generation) error {
-	for _, o := range list {
-		after, err := r.countersOf(ctx, r.plan.Cells[p.cells[o.line]].instance)
-		if err != nil {
-			return err
-		}
-		g := &lines[o.line]
-		g.Background = background(after.Sub(o.before), o.cpu, g)
-	}
-	return nil
-}
-
 // background is the record's form of what was counted beside a cell.
-func background(d server.BackgroundCounters, cpu time.Duration, g *results.Generation) *results.Background {
-	b := &results.Background{Transactions: g.WarmupTx, CPUNs: int64(cpu), WALBytes: d.WALBytes,
+func background(d server.BackgroundCounters, cpu time.Duration, transactions int64) *results.Background {
+	return &results.Background{Transactions: transactions, CPUNs: int64(cpu), WALBytes: d.WALBytes,
 		BlocksRead: d.BlocksRead, BlocksWritten: d.BlocksWritten, Checkpoints: d.Checkpoints, Vacuums: d.Vacuums}
-	for _, n := range g.Slices.All {
-		b.Transactions += n
-	}
-	return b
-}
-
-func (r *runner) countersOf(ctx context.Context, i int) (server.BackgroundCounters, error) {
-	conn, err := r.connect(ctx, i)
-	if err != nil {
-		return server.BackgroundCounters{}, err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	c, err := r.backgroundCounters(ctx, conn)
-	return c, r.lost(err)
 }
 
 // begin and end take the CPU time between them.
-func (o *owned) begin(l *load) { o.cpu = o.beside(l) }
+func (o *owned) begin(inst *instance, l *load) { o.at = inst.beside(l) }
 
-func (o *owned) end(l *load) { o.cpu = since(o.cpu, o.beside(l)) }
+func (o *owned) end(inst *instance, l *load) {
+	if d := since(o.at, inst.beside(l)); d < 0 || o.cpu < 0 {
+		o.cpu = -1
+	} else {
+		o.cpu += d
+	}
+}
 
 // beside is the CPU time of an instance without the backends of a load; -1:
 // not known.
-func (o *owned) beside(l *load) time.Duration {
-	all := o.instance.cpu()
+func (inst *instance) beside(l *load) time.Duration {
+	all := inst.cpu()
 	own, _ := l.times()
 	if all < 0 || own < 0 {
 		return -1
 	}
 	return max(0, all-own)
+}
+
+// transactionsOf is the number of transactions of a line, the warm-up's included.
+func transactionsOf(g *results.Generation) int64 {
+	n := g.WarmupTx
+	for _, all := range g.Slices.All {
+		n += all
+	}
+	return n
 }

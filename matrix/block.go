@@ -61,7 +61,7 @@ func (r *runner) block(ctx context.Context, p *panel, cell, run int) error {
 	if lost == nil { // sessions report all that they have done when they end
 		var after server.BackgroundCounters
 		if after, lost = r.backgroundCounters(ctx, side); lost == nil {
-			line.Background = background(after.Sub(r.counted), time.Duration(line.Background.CPUNs), &line)
+			line.Background = background(after.Sub(r.counted), time.Duration(line.Background.CPUNs), transactionsOf(&line))
 		}
 	}
 	if err := r.complete(&line, cell, h, lost); err != nil {
@@ -94,8 +94,8 @@ func (r *runner) blockLoad(ctx context.Context, p *panel, l *load, side *pgconn.
 	}
 	count, watch, at := l.counts(), r.watch(), time.Since(started)
 	cpu, wait := l.times()
-	beside := owned{instance: inst}
-	beside.begin(l)
+	var beside owned
+	beside.begin(inst, l)
 	slice := workload.Slice{Head: p.Head, Length: time.Duration(p.SliceNs), PerClient: p.perClient, Histogram: r.histograms[0]}
 	stop := r.forceCheckpoints(ctx, p, side, time.Duration(p.SliceNs))
 	res, err = r.slice(ctx, l, slice)
@@ -107,7 +107,7 @@ func (r *runner) blockLoad(ctx context.Context, p *panel, l *load, side *pgconn.
 	if err != nil {
 		return m, err
 	}
-	beside.end(l)
+	beside.end(inst, l)
 	line.Background = &results.Background{CPUNs: int64(beside.cpu)} // the rest when the sessions have reported
 	appendSlice(line, 0, 0, -1, at, res, since(cpu, cpuAfter), since(wait, waitAfter), l.spec.SingleTransaction)
 	count.since(l.counts(), line)

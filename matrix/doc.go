@@ -61,7 +61,7 @@
 // What an instance did beside the transactions (CPU of the other processes, WAL,
 // pages, checkpoints, autovacuum) is attributed to a cell only in blocks, or
 // where the cell had the instance to itself; before PostgreSQL 15 only in
-// blocks, since reading the counters takes half a second there.
+// blocks, since reading the counters takes most of a second there.
 //
 // # Stopping by width
 //

@@ -169,9 +169,10 @@ func (r *runner) slice(ctx context.Context, l *load, s workload.Slice) (workload
 func (r *runner) generation(ctx context.Context, p *panel, run, number int) error {
 	r.trace("run %d: generation %s%d", run, p.ID, number)
 	runtime.GC() // here, where it is charged to nobody
-	owned, err := r.ownedBefore(ctx, p)
-	if err != nil {
-		return err
+	if number == 1 {
+		if err := r.ownedBefore(ctx, p); err != nil {
+			return err
+		}
 	}
 	watch, started := r.watch(), time.Now()
 	s, err := r.open(ctx, p, p.cells, (run-1)*p.Generations+number)
@@ -185,12 +186,19 @@ func (r *runner) generation(ctx context.Context, p *panel, run, number int) erro
 		lines[i] = r.line(p, p.cells[i], run, number, started, s.loads[i].connect)
 		r.histograms[i].Reset()
 	}
-	lostErr := r.rounds(ctx, p, s, lines, owned, started)
+	lostErr := r.rounds(ctx, p, s, lines, started)
 	m := watch.since("")
 	m.Panel, m.Run, m.Generation = p.ID, run, number
 	s.close() // sessions report all that they have done when they end
-	if lostErr == nil {
-		if err := r.ownedAfter(ctx, p, owned, lines); err != nil {
+	if lostErr != nil {
+		r.owned = nil
+	}
+	for i := range r.owned {
+		o := &r.owned[i]
+		o.transactions += transactionsOf(&lines[o.line])
+	}
+	if number == p.Generations {
+		if err := r.ownedAfter(ctx, lines); err != nil {
 			return err
 		}
 	}
@@ -236,7 +244,7 @@ func (r *runner) tolerate(lost error, p *panel, run, number int) error {
 }
 
 // rounds warms the cells up and does the generation's slices.
-func (r *runner) rounds(ctx context.Context, p *panel, s *session, lines []results.Generation, owned []owned, started time.Time) error {
+func (r *runner) rounds(ctx context.Context, p *panel, s *session, lines []results.Generation, started time.Time) error {
 	before := make([]counts, len(lines))
 	for _, i := range r.rng.Perm(len(s.loads)) {
 		began := time.Now()
@@ -249,8 +257,9 @@ func (r *runner) rounds(ctx context.Context, p *panel, s *session, lines []resul
 	for i := range s.loads {
 		before[i] = s.loads[i].counts()
 	}
-	for i := range owned {
-		owned[i].begin(&s.loads[owned[i].line])
+	for i := range r.owned {
+		o := &r.owned[i]
+		o.begin(&r.instances[o.instance], &s.loads[o.line])
 	}
 	last := -1
 	for n := range p.Rounds {
@@ -273,8 +282,9 @@ func (r *runner) rounds(ctx context.Context, p *panel, s *session, lines []resul
 	for i := range s.loads {
 		before[i].since(s.loads[i].counts(), &lines[i])
 	}
-	for i := range owned {
-		owned[i].end(&s.loads[owned[i].line])
+	for i := range r.owned {
+		o := &r.owned[i]
+		o.end(&r.instances[o.instance], &s.loads[o.line])
 	}
 	return nil
 }

@@ -93,6 +93,7 @@ type runner struct {
 	parallel     bool                      // warned of parallel workers
 	noCheckpoint bool                      // warned that the role may not
 	counted      server.BackgroundCounters // when the block began
+	owned        []owned                   // instances of cells that have one to themselves
 	lostInARow   int                       // generations
 	looks        int                       // at the widths of the intervals
 	longest      time.Duration             // the longest transaction seen, for the grace

@@ -262,6 +262,9 @@ func TestInstances(t *testing.T) {
 		}
 	}
 	for _, g := range rec.Generations {
+		if g.Generation < rec.Header.Panels[0].Generations {
+			continue // the run's background is with its last
+		}
 		if rec.Header.Servers[0].VersionNum >= quickCounters && (g.Background == nil || g.Background.CPUNs < 0 || g.Background.Transactions < g.WarmupTx) {
 			t.Errorf("cell %s: background %+v", g.Cell, g.Background)
 		}

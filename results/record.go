@@ -220,7 +220,8 @@ type Machine struct {
 }
 
 // Background is what one instance did beside the transactions of the only cell
-// that it served meanwhile. -1: not known.
+// that it served meanwhile: during a block, or during a run in slices. -1: not
+// known.
 type Background struct {
 	Transactions  int64 `json:"transactions"`   // that the counters below cover, those of the warm-up included
 	CPUNs         int64 `json:"cpu_ns"`         // of all server processes but the cell's backends, during the slices
@@ -258,7 +259,8 @@ type Generation struct {
 	Faults    int64 `json:"minor_faults"`         // of the backends, in the measured slices; -1: not known
 	Switches  int64 `json:"involuntary_switches"` // of the backends; -1: not known
 	Moves     int64 `json:"moves"`                // of the backends from CPU to CPU; -1: not known
-	// Background is null where other cells were served meanwhile.
+	// Background is null where other cells were served meanwhile. In slices it
+	// is that of the whole run, and with its last generation.
 	Background *Background `json:"background,omitempty"`
 	Lost       string      `json:"lost"` // why the generation ended early; its slices are not used
 }
