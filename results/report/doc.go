@@ -29,12 +29,64 @@
 //
 // # Doubts
 //
-// The record brings its own warnings. These are found here: record-cut,
-// record-torn, interrupted, failed, untrusted, control-failed, no-control,
-// cell-failed, failures (above 1 %), generations-lost, latency-mismatch (mean
-// latency and clients / tps are 10 % apart), no-interval, few-replicates, bursts, outlier,
-// builds-differ (compiler, optimization or options of servers that are
-// compared), slow-build (-O0, -Os, assertions).
+// The record brings its own warnings. Others are found here; what one blocks is
+// not said of its cells: same, or any verdict.
+//
+// Of the record and the comparisons: record-cut, record-torn, interrupted,
+// failed, untrusted, control-failed, no-control, cell-failed, failures (above
+// 1 %; blocks any verdict: what fails takes another time than what succeeds),
+// generations-lost, latency-mismatch (mean latency and clients / tps are 10 %
+// apart; blocks same), no-interval, few-replicates, bursts, outlier,
+// runs-differ, builds-differ (compiler, optimization or options of servers that
+// are compared), slow-build (-O0, -Os, assertions).
+//
+// Of the machine. Where a share is given, it is that of all generations of a
+// cell, panel or block, and the text adds how many were above the limit and the
+// worst. "Here" is a virtual machine with two CPUs.
+//
+//   - client-bound: job threads busy for more than 90 % of the time, or more than
+//     half of the CPU time the clients' where they share CPUs with the backends
+//     (21 to 32 % here; 45 % in the mail of 2006 that this table is modelled on).
+//     A thread without idle time is what limits; and of a cost in the server less
+//     than half shows. Blocks same.
+//   - preempted: one client or its backend was ready to run for more than 10 % of
+//     the time while others had the CPU: the waits, less what the job thread
+//     used, for which its backend waits as a matter of course on a shared core.
+//     Here 2 % (pinned) and 9 % (free) beside light load, 36 % and more beside
+//     processes that took a part of each CPU, 81 to 87 % beside ones that took all
+//     they got. Several clients wait for each other; for them other-load speaks.
+//   - moved: backends that may run anywhere changed CPU more than 100 times per
+//     second of their CPU time: 7 to 60 times here, under load. In index look-ups
+//     over 100,000 rows a move cost no more than 50 us (350 of them in 1.4 s of CPU
+//     time could not be seen), so that 100 are at most 0.5 %.
+//   - steal: more than 2 % of the CPUs. Slices meet it alike, so it widens
+//     intervals rather than moves them; this machine lost 1.3 % in three hours of
+//     work, so that less is how such machines are.
+//   - other-load: BusyNs less OwnNs above 10 % of the CPUs. The kernel books busy
+//     time by ticks of 10 ms and its own work for the servers (interrupts,
+//     write-back) to nobody: a CPU filled by one thread showed 6 % that was not the
+//     thread's.
+//   - throttled: the control group was held up for more than 0.1 % of the time. It
+//     is 0 without a quota, and half of the time with a fifth of a CPU; a single
+//     hold-up of a ms per second is too little to tell. Blocks same: the quota, not
+//     the work, sets the pace.
+//   - governor: it is known, and not performance. No threshold.
+//   - frequency: the fastest CPU of each line varied by more than 10 %: an idle
+//     CPU's says nothing. Not seen here, where virtual machines show none; a
+//     speed that much apart is ten times the margin of 1 %.
+//   - slow-clock: a read takes more than 100 ns (32 ns here, by tsc and the vDSO),
+//     or the source is one that Linux reads by a system call.
+//   - clocksource-changed: the kernel's, while the matrix ran.
+//   - unequal-checkpoints, unequal-vacuums: cells that are compared had them not
+//     equally often per transaction, by more than where blocks begin within the
+//     interval explains (two standard deviations of at most 1/2 per block). Blocks
+//     same.
+//
+// Note: involuntary context switches were to be the sign of preemption. They
+// show the contrary: on a shared core the client's wake-up takes the backend off
+// nearly once per transaction, 26,000 times per second when all was quiet and 53
+// times with the core kept busy by another process. They are given in the text,
+// and decide nothing.
 //
 // # JSON, schema 1
 //
@@ -45,16 +97,20 @@
 //	environment   the machine, the record's id and start, the command line, the servers with their builds
 //	trusted       whether all controls held; null where none could be judged
 //	margin        per cent: within it, "same"
-//	warnings[]    code, cells (empty: all), text, remedy
+//	warnings[]    code, cells (empty: all), text, remedy, blocks (same, verdict; lacking: nothing)
 //	controls[]    panel, cell, against, pct, lo, hi, t, p, replicates, ok
 //	panels[]      id, head, slice_ns, rounds, heterogeneity{f,p}, anchor{tps,seconds} of the baseline on the
 //	              first server, anchors[] on all; beside these what the panel is: workload, mode, protocol,
-//	              clients, threads, schedule, pin, generations
+//	              clients, threads, schedule, pin, generations, waits (samples by type of wait event, "" is running;
+//	              null: not sampled)
 //	cells[]       id, panel, axes{}, settings{}, isolation, schedule, baseline, control, status, reason, runs[],
 //	              unit, median, min, max, tps (over all runs), transactions, failures{},
 //	              latency_us{mean, stddev, p50, p95, p99, p99.9, max} (the last two null under slices: a slice
 //	              ends with its window, so that a stall is met more rarely than in unbroken load),
-//	              head_ns, begin_ns, commit_ns (means of a slice), server_cpu_ns, client_cpu_ns (per transaction)
+//	              head_ns, begin_ns, commit_ns (means of a slice), server_cpu_ns, client_cpu_ns (per transaction),
+//	              client_share_pct (of the CPU time of clients and backends),
+//	              background{cpu_ns, wal_bytes, blocks_read, blocks_written (per transaction), checkpoints, vacuums
+//	              (counts)}: what the cell's instance did beside; null where it served other cells meanwhile
 //	comparisons[] cell, against, axis, pct, lo, hi, ns, ns_lo, ns_hi, typical{pct,lo,hi}, total{pct,lo,hi},
 //	              bursts{pct,p} (null where typical and total agree), cpu{pct,lo,hi,ns,ns_lo,ns_hi}, p,
 //	              p_adjusted, replicates, replicate_unit, would_see, time_factor, verdict, reason

@@ -41,6 +41,7 @@ func watched(rec *results.Record, change func(i int, m *results.Machine)) {
 // TestMachineDoubts: each doubt on both sides of its limit.
 func TestMachineDoubts(t *testing.T) {
 	base := shortDefault() // 5 runs of 4 generations
+	base.settings = base.settings[:1]
 	ours := []string{"client-bound", "preempted", "moved", "steal", "other-load", "throttled", "governor", "frequency", "slow-clock", "clocksource-changed", "unequal-checkpoints", "unequal-vacuums"}
 	all := []string(nil)
 	check := func(name string, m matrix, change func(rec *results.Record), code string, cells []string, blocks string, parts ...string) {
@@ -314,4 +315,42 @@ func TestWorkBeside(t *testing.T) {
 			t.Errorf("%+v", b)
 		}
 	}
+}
+
+// TestScheduleText: the text says how cells share time and instances where that
+// is not as usual, and when a matrix with --until ended.
+func TestScheduleText(t *testing.T) {
+	says := func(m matrix, change func(rec *results.Record), want string, not ...string) {
+		t.Helper()
+		var b strings.Builder
+		if err := spoilt(t, m, change).Text(&b); err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(strings.Fields(b.String()), " ")
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is lacking in\n%s", want, b.String())
+		}
+		for _, n := range not {
+			if strings.Contains(text, n) {
+				t.Errorf("%q is in\n%s", n, b.String())
+			}
+		}
+	}
+	m := shortDefault()
+	says(m, func(*results.Record) {}, "placement core:0 (client and backends on core 0) measured", " until: ", "Background", "waits ")
+	says(m, func(rec *results.Record) {
+		for i := range rec.Header.Cells {
+			if c := &rec.Header.Cells[i]; c.Label == "all" {
+				c.Isolation, c.Schedule = "instance", "block"
+			}
+		}
+	}, "schedule slice: on one instance with others, in turns of slices (baseline, track_activities=on, log_min_duration_statement=100, statement_timeout=100 and 1 more); block: each cell on an instance of its own, one after the other (all)")
+	says(m, func(rec *results.Record) { rec.Header.Until = 1.5 }, "until: measured until every half-width was <= 1.5 %: 5 runs.")
+	says(m, func(rec *results.Record) { rec.Header.Until = 0.01 }, "it ended before, after 5 runs: the widest is")
+	says(m, func(rec *results.Record) {
+		rec.Header.Until = 1.5
+		rec.Generations = rec.Generations[:5] // no interval
+		rec.Header.Runs = 1
+	}, "it ended before, after 1 run: one has no interval.")
+	says(m, func(rec *results.Record) { rec.Header.Panels[0].Waits = map[string]int64{"Lock": 0} }, "waits Lock 0.0 %, LWLock 0.0 % of 0 samples")
 }

@@ -103,6 +103,9 @@ type Panel struct {
 	Heterogeneity *Heterogeneity `json:"heterogeneity"`
 	Anchor        *Anchor        `json:"anchor"`  // of the baseline on the first server
 	Anchors       []Anchor       `json:"anchors"` // on all servers
+	// Waits are samples of what the baseline's backends waited for, by type of
+	// wait event ("" is running); nil: not sampled.
+	Waits map[string]int64 `json:"waits"`
 }
 
 // Heterogeneity is the F test between runs.
@@ -303,7 +306,7 @@ func panel(h *results.Header, p results.Panel) Panel {
 	out := Panel{
 		ID: p.ID, Workload: p.Workload, Mode: p.Mode, Protocol: p.Protocol, Clients: p.Clients, Threads: p.Threads,
 		Schedule: p.Schedule, Pin: p.Pin, Head: p.Head, SliceNs: p.SliceNs, Rounds: p.Rounds, Generations: p.Generations,
-		Anchors: []Anchor{},
+		Anchors: []Anchor{}, Waits: p.Waits,
 	}
 	for _, a := range p.Anchors {
 		out.Anchors = append(out.Anchors, Anchor{Server: a.Server, TPS: a.TPS, Seconds: a.Seconds})

@@ -138,6 +138,41 @@ func cases() map[string]matrix {
 	m.modes, m.settings, m.controls = []string{"per-statement"}, nil, 4
 	m.cost = costs(nil)
 	all["equal-cells"] = m
+
+	// Settings on instances of their own: blocks, each one slice.
+	m = short()
+	m.title, m.modes, m.runs, m.generations, m.rounds = "what reaches the WAL", []string{"per-statement"}, 12, 1, 1
+	m.workload, m.script = "insert", "INSERT INTO t DEFAULT VALUES;"
+	m.settings = []setting{{"wal_compression", "off", "on"}, {"commit_delay", "0", "10"}}
+	m.cost = costs(map[string]float64{"wal_compression=on": -0.03, "commit_delay=10": 0.08, "all": 0.05})
+	m.change = func(h *results.Header) {
+		h.Until = 2
+		for i := range h.Panels {
+			h.Panels[i].Schedule, h.Panels[i].Waits = "block", map[string]int64{"": 310, "IO": 88, "LWLock": 22, "Lock": 0}
+			h.Panels[i].SliceNs = 1_000_000_000
+		}
+		for i := range h.Cells {
+			c := &h.Cells[i]
+			c.Schedule, c.Isolation = "block", "instance"
+			c.Instance = "i-" + c.ID
+			h.Instances = append(h.Instances, results.Instance{ID: c.Instance, Server: c.Server})
+		}
+		for i := range h.Comparisons {
+			h.Comparisons[i].ReplicateUnit = "run"
+		}
+		for i := range h.Controls {
+			h.Controls[i].ReplicateUnit = "run"
+		}
+	}
+	m.edit = func(c *results.Cell, g *results.Generation) bool {
+		b := &results.Background{Transactions: g.Slices.All[0] + 100, CPUNs: 2100 * g.Slices.All[0], WALBytes: 190 * (g.Slices.All[0] + 100), BlocksRead: 3, BlocksWritten: 420, Checkpoints: 1, Vacuums: int64(g.Run % 2)}
+		if strings.Contains(c.Label, "wal_compression") || c.Label == "all" {
+			b.WALBytes, b.CPUNs = b.WALBytes*2/3, b.CPUNs*5/4
+		}
+		g.Background = b
+		return true
+	}
+	all["block"] = m
 	return all
 }
 
@@ -259,7 +294,7 @@ func TestSchema(t *testing.T) {
 	check("the object", object, "schema pgtare title seed environment trusted margin warnings controls panels cells comparisons")
 	check("a warning", list("warnings", 0), "code cells text remedy")
 	check("a control", list("controls", 0), "panel cell against pct lo hi t p replicates ok")
-	check("a panel", list("panels", 0), "id head slice_ns rounds heterogeneity anchor anchors")
+	check("a panel", list("panels", 0), "id head slice_ns rounds heterogeneity anchor anchors waits")
 	check("heterogeneity", list("panels", 0)["heterogeneity"], "f p")
 	check("an anchor", list("panels", 0)["anchor"], "tps seconds")
 	check("a cell", list("cells", 1), "id panel axes settings isolation schedule baseline control status reason runs unit median min max tps transactions failures latency_us head_ns begin_ns commit_ns server_cpu_ns client_cpu_ns client_share_pct background")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -448,13 +449,21 @@ func (t *text) cpu() {
 	}
 	unit, ns := timeUnit(most)
 	s := &sheet{together: true, columns: []column{
-		{heads: "backends\n" + unit}, {heads: "overhead,\n%", digits: pctDigits}, {heads: unit, digits: intervalDigits(1)}, {heads: "client\n" + unit},
+		{heads: "backends\n" + unit}, {heads: "overhead,\n%", digits: pctDigits}, {heads: unit, digits: intervalDigits(1)}, {heads: "client /\nserver, %"},
 	}}
 	in := func(v *float64) value {
 		if v == nil {
 			return value{}
 		}
 		return value{level: ptr(*v / ns)}
+	}
+	// As the mail of 2006 has it: 45 / 55.
+	share := func(client *float64) value {
+		if client == nil {
+			return value{}
+		}
+		whole := math.Round(*client)
+		return value{text: fmt.Sprintf("%.0f / %.0f", whole, 100-whole)}
 	}
 	overhead := func(x *Comparison) (pct, abs value) {
 		if x == nil || x.CPU == nil || x.Verdict == NotExercised {
@@ -464,7 +473,7 @@ func (t *text) cpu() {
 	}
 	t.onServers(s.begin, func(l line, c *Cell) {
 		pct, abs := overhead(t.beside(c).comparison)
-		s.add(sheetRow{indent: l.indent, label: l.label, values: []value{in(c.ServerCPUNs), pct, abs, in(c.ClientCPUNs)}})
+		s.add(sheetRow{indent: l.indent, label: l.label, values: []value{in(c.ServerCPUNs), pct, abs, share(c.ClientSharePct)}})
 	})
 	for _, p := range t.Panels {
 		t.pairs(p.ID, s.begin, func(l line, c *Cell, x *Comparison) {
@@ -474,6 +483,111 @@ func (t *text) cpu() {
 	}
 	if !s.empty() {
 		s.write(&t.out, "CPU time per transaction")
+	}
+}
+
+// background writes what instances did beside the transactions of cells that
+// had them to themselves.
+func (t *text) background() {
+	most := 0.0
+	for i := range t.Cells {
+		if b := t.Cells[i].Background; b != nil && b.CPUNs != nil {
+			most = max(most, *b.CPUNs)
+		}
+	}
+	unit, ns := timeUnit(most)
+	s := &sheet{together: true, columns: []column{
+		{heads: "CPU,\n" + unit, significant: 3}, {heads: "WAL,\nbytes"}, {heads: "pages\nread", significant: 3}, {heads: "pages\nwritten", significant: 3},
+		{heads: "check-\npoints"}, {heads: "autovac.\nruns"},
+	}}
+	times := func(n *int64) value {
+		if n == nil {
+			return value{}
+		}
+		return value{text: fmt.Sprint(*n)}
+	}
+	t.onServers(s.begin, func(l line, c *Cell) {
+		r := sheetRow{indent: l.indent, label: l.label}
+		if b := c.Background; b != nil {
+			cpu := b.CPUNs
+			if cpu != nil {
+				cpu = ptr(*cpu / ns)
+			}
+			r.values = []value{{level: cpu}, {level: b.WALBytes}, {level: b.BlocksRead}, {level: b.BlocksWritten}, times(b.Checkpoints), times(b.Vacuums)}
+		}
+		s.add(r)
+	})
+	if !s.empty() {
+		s.write(&t.out, "Background per transaction (checkpoints and autovacuum runs: in all)")
+	}
+}
+
+// percentiles writes the overheads in the quantiles of the latencies.
+func (t *text) percentiles() {
+	var quantiles []float64
+	for _, x := range t.Comparisons {
+		for _, p := range x.Percentiles {
+			if !slices.Contains(quantiles, p.Q) {
+				quantiles = append(quantiles, p.Q)
+			}
+		}
+	}
+	if quantiles == nil {
+		return
+	}
+	slices.Sort(quantiles)
+	s := &sheet{}
+	for _, q := range quantiles {
+		s.columns = append(s.columns, column{heads: fmt.Sprintf("p%.4g", q), digits: pctDigits})
+	}
+	values := func(x *Comparison) []value {
+		out := make([]value, len(quantiles))
+		if x == nil || x.Verdict == NotExercised {
+			return out
+		}
+		for _, p := range x.Percentiles {
+			out[slices.Index(quantiles, p.Q)].estimate = &estimate{p.Pct, &p.Lo, &p.Hi}
+		}
+		return out
+	}
+	known := func(x *Comparison) bool { return x != nil && len(x.Percentiles) > 0 && x.Verdict != NotExercised }
+	for _, p := range t.Panels {
+		begun := false
+		begin := func(title string) {
+			s.begin(title)
+			begun = true
+		}
+		for _, server := range t.servers(p.ID) {
+			begun = false
+			for _, l := range t.lines(p.ID) {
+				c := l.cells[server]
+				if c == nil || !known(t.beside(c).comparison) {
+					continue
+				}
+				if !begun {
+					title := t.titles[p.ID]
+					if len(t.servers(p.ID)) > 1 {
+						title += ", " + ascii(server)
+					}
+					begin(title)
+				}
+				s.add(sheetRow{indent: max(l.indent, 2), label: l.label, values: values(t.beside(c).comparison)})
+			}
+		}
+		title := ""
+		t.pairs(p.ID, func(of string) { title = of }, func(l line, c *Cell, x *Comparison) {
+			if !known(x) {
+				return
+			}
+			if title != "" {
+				begin(title)
+				title = ""
+			}
+			s.add(sheetRow{indent: max(l.indent, 2), label: l.label, values: values(x)})
+		})
+	}
+	if !s.empty() {
+		s.write(&t.out, "Overhead in latency percentiles, %")
 	}
 }
 

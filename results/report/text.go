@@ -20,7 +20,9 @@ func (r *Report) Text(w io.Writer) error {
 	t.undecided()
 	t.bursts()
 	t.cpu()
+	t.background()
 	t.latency()
+	t.percentiles()
 	t.failures()
 	t.missing()
 	t.notes()
@@ -93,6 +95,8 @@ func (t *text) header() {
 		return fmt.Sprintf("%s in %s, %s protocol", count(p.Clients, "client"), count(p.Threads, "thread"), p.Protocol)
 	}))
 	item("placement", t.alike(panels, func(p *results.Panel) string { return pinLine(p.Pin) }))
+	item("schedule", t.schedules(panels))
+	item("waits", t.waits(panels))
 	item("measured", t.alike(panels, func(p *results.Panel) string { return measuredLine(h, p) }))
 	item("deviations", t.deviations())
 	item("baseline", t.baselines())
@@ -112,6 +116,67 @@ func (t *text) alike(panels []results.Panel, of func(*results.Panel) string) str
 		return texts[0]
 	}
 	return strings.Join(parts, "; ")
+}
+
+// schedules says of each panel how its cells share time and instances; "" where
+// all do as usual, in turns of slices on one instance.
+func (t *text) schedules(panels []results.Panel) string {
+	unusual := false
+	of := func(p *results.Panel) string {
+		var ways []string
+		cells := map[string][]string{}
+		for i := range t.Cells {
+			c := &t.Cells[i]
+			if c.Panel != p.ID || c.Status == "n/a" {
+				continue
+			}
+			place := "on one instance with others"
+			switch c.Isolation {
+			case "instance":
+				place = "each cell on an instance of its own"
+			case "cluster":
+				place = "each cell on a cluster of its own"
+			}
+			turns := "in turns of slices"
+			if c.Schedule == "block" {
+				turns = "one after the other"
+			}
+			way := fmt.Sprintf("%s: %s, %s", c.Schedule, place, turns)
+			unusual = unusual || c.Schedule == "block" || place != "on one instance with others"
+			if cells[way] == nil {
+				ways = append(ways, way)
+			}
+			cells[way] = append(cells[way], t.rowName(c, ""))
+		}
+		if len(ways) < 2 {
+			return strings.Join(ways, "")
+		}
+		for i, way := range ways {
+			ways[i] = fmt.Sprintf("%s (%s)", way, few(unique(cells[way]), 4))
+		}
+		return strings.Join(ways, "; ")
+	}
+	text := t.alike(panels, of)
+	if !unusual {
+		return ""
+	}
+	return text
+}
+
+// waits says what the baselines' backends waited for, where that was sampled.
+func (t *text) waits(panels []results.Panel) string {
+	sampled := slices.DeleteFunc(slices.Clone(panels), func(p results.Panel) bool { return len(p.Waits) == 0 })
+	if len(sampled) == 0 {
+		return ""
+	}
+	return t.alike(sampled, func(p *results.Panel) string {
+		all := 0.0
+		for _, n := range p.Waits {
+			all += float64(n)
+		}
+		pct := func(kind string) string { return fixed(100*float64(p.Waits[kind])/max(all, 1), 1) }
+		return fmt.Sprintf("Lock %s %%, LWLock %s %% of %.0f samples of the baseline's backends", pct("Lock"), pct("LWLock"), all)
+	})
 }
 
 func serverLine(s *results.Server) string {
@@ -250,6 +315,29 @@ func (t *text) notes() {
 	if slices.ContainsFunc(t.Panels, func(p Panel) bool { return len(p.Anchors) > 0 }) {
 		note("anchor: ", "one unbroken second of the baseline, once per matrix.")
 	}
+	if t.Plan.Until > 0 {
+		runs, widest, open := 0, 0.0, ""
+		for _, c := range t.Cells {
+			runs = max(runs, len(c.Runs))
+		}
+		for _, x := range t.Comparisons {
+			switch {
+			case x.Verdict == NotExercised:
+			case x.Lo == nil || x.Hi == nil:
+				open = "one has no interval"
+			default:
+				widest = max(widest, (*x.Hi-*x.Lo)/2)
+			}
+		}
+		if widest > t.Plan.Until && open == "" {
+			open = fmt.Sprintf("the widest is %s %%", fixed(widest, 1))
+		}
+		if open == "" {
+			note("until: ", "measured until every half-width was <= %.3g %%: %s.", t.Plan.Until, count(runs, "run"))
+		} else {
+			note("until: ", "to be measured until every half-width is <= %.3g %%; it ended before, after %s: %s.", t.Plan.Until, count(runs, "run"), open)
+		}
+	}
 	judged := 0
 	for _, x := range t.Comparisons {
 		if x.PAdjusted != nil {
@@ -264,7 +352,11 @@ func (t *text) notes() {
 		case slices.ContainsFunc(t.Plan.Cells, func(c results.Cell) bool { return varsLine(t.Plan, c.Vars) != "" }):
 			base = "the row that it is indented below, or the first of its section"
 		}
-		note("overhead: ", "of time per transaction against the baseline (%s), with half its 95 %% interval; plus is slower. Paired within rounds, so it is not the ratio of two printed figures.", base)
+		how := "Paired within rounds, so"
+		if !slices.ContainsFunc(t.Panels, func(p Panel) bool { return p.Schedule != "block" }) {
+			how = "By the totals of the runs, not their medians:"
+		}
+		note("overhead: ", "of time per transaction against the baseline (%s), with half its 95 %% interval; plus is slower. %s it is not the ratio of two printed figures.", base, how)
 	}
 	switch {
 	case judged > 1:
