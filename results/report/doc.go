@@ -50,8 +50,8 @@
 //     A thread without idle time is what limits; and of a cost in the server less
 //     than half shows. Blocks same.
 //   - preempted: one client or its backend was ready to run for more than 10 % of
-//     the time while others had the CPU: the waits, less what the job thread
-//     used, for which its backend waits as a matter of course on a shared core.
+//     the time and did not get a CPU: the waits, less what the job thread used, for
+//     which its backend waits as a matter of course on a shared core.
 //     Here 2 % (pinned) and 9 % (free) beside light load, 36 % and more beside
 //     processes that took a part of each CPU, 81 to 87 % beside ones that took all
 //     they got. Several clients wait for each other; for them other-load speaks.

@@ -232,8 +232,8 @@ func (r *Report) clientBound(byCell map[string][]*results.Generation) []Warning 
 }
 
 // preempted says where one client and its backend were kept from running by
-// others: the time that one of them was ready to run and had to wait, less what
-// the job thread used, for which its backend waits as a matter of course where
+// others, or by a quota: the time that one of them was ready to run and had to
+// wait, less what the job thread used, for which its backend waits as a matter of course where
 // they share a CPU. It is never more than what they did not run.
 func (r *Report) preempted(byCell map[string][]*results.Generation) []Warning {
 	switches := 0.0
@@ -265,7 +265,7 @@ func (r *Report) preempted(byCell map[string][]*results.Generation) []Warning {
 		return nil
 	}
 	e := join(all)
-	text := fmt.Sprintf("for %s %% of the time client or backend was ready to run and others had the CPU%s", fixed(e.pct(), 0), e.String())
+	text := fmt.Sprintf("for %s %% of the time client or backend was ready to run and did not get a CPU%s", fixed(e.pct(), 0), e.String())
 	if switches > 0 {
 		text += fmt.Sprintf("; backends were switched off involuntarily up to %s times per second", fixed(switches, 0))
 	}
@@ -343,7 +343,7 @@ func (r *Report) disturbed(rec *results.Record) []Warning {
 		return float64(m.StealNs), cpus(m)
 	}); len(cells) > 0 {
 		out = append(out, Warning{Code: "steal", Cells: cells, Remedy: "measure when the host is quieter, or on a machine of your own",
-			Text: fmt.Sprintf("other virtual machines had %s %% of the CPU time that this one wanted%s", fixed(e.pct(), 1), e.String())})
+			Text: fmt.Sprintf("other virtual machines had %s %% of the time of the CPUs%s", fixed(e.pct(), 1), e.String())})
 	}
 	if cells, e := over(otherLoadPct, func(m *results.Machine) (float64, float64) {
 		if m.BusyNs < 0 || m.OwnNs < 0 {
