@@ -178,7 +178,7 @@ func TestThrottledForReal(t *testing.T) {
 		t.Skip("no control group of version 1 to make:", err)
 	}
 	defer unix.Rmdir(dir)
-	if err := os.WriteFile(filepath.Join(dir, "cpu.cfs_quota_us"), []byte("20000"), 0); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "cpu.cfs_quota_us"), []byte("5000"), 0); err != nil {
 		t.Skip("no quota to set:", err)
 	}
 	pid := []byte("0")
@@ -191,9 +191,9 @@ func TestThrottledForReal(t *testing.T) {
 	}
 	m := Watch(nil).Since(before)
 	t.Logf("%+v", m)
-	// 20 ms of every 100 ms: held up for most of the time.
+	// 5 ms of every 100 ms, which is less than a busy machine gives.
 	if m.ThrottledNs < m.ElapsedNs/3 || m.ThrottledNs > m.ElapsedNs*3/2 {
-		t.Errorf("a quota of a fifth: held up for %d of %d ns", m.ThrottledNs, m.ElapsedNs)
+		t.Errorf("a quota of a twentieth: held up for %d of %d ns", m.ThrottledNs, m.ElapsedNs)
 	}
 }
 

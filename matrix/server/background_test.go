@@ -36,6 +36,7 @@ func startNew(t *testing.T, inst Installation, id string, settings map[string]st
 func TestBackground(t *testing.T) {
 	for i, inst := range allVersions(t) {
 		t.Run(inst.Label, func(t *testing.T) {
+			t.Parallel() // it mostly waits for statistics
 			in := startNew(t, inst, fmt.Sprintf("background%d", i), map[string]string{
 				"shared_buffers": "1MB", "autovacuum_naptime": "1", "checkpoint_timeout": "1h", "max_wal_size": "10GB",
 				"bgwriter_delay": "200ms",
