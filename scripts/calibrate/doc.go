@@ -32,6 +32,15 @@
 // the truth is no longer sharp. The ns that pgtare prints are compared with the
 // counted ones of the mean.
 //
+// A spinning server's data are pushed out of the caches by others, so that its
+// other work takes longer, too: a real cost of a slow clock, which the sum of
+// what was added doesn't hold. slowclock.c counts that apart, and a second
+// column, "with rest", has it in the truth. The client's part of it (a process
+// of its own, some 5 % of what was added on a busy virtual machine) is in neither.
+// Counts are of all transactions, the pilot's included. PostgreSQL 15 reads the
+// clock four times in SELECT 1, and three times once a backend is more than a
+// second old, so that the pilot's differ a little.
+//
 // Work of known size: there is no truth from outside. The step of the largest
 // n is taken as exact but for its own standard error, and smaller steps must
 // cost their share of it: a test that pgtare is linear from 0.5 % to 30 %, not

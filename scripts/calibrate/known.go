@@ -16,7 +16,7 @@ import (
 
 // counted is what slowclock.c counted for one size.
 type counted struct {
-	ns, reads, interrupted, added, sends, lost uint64
+	ns, reads, interrupted, added, sends, lost, rest, gaps uint64
 }
 
 // perTransaction is the time in clock reads, in ns.
@@ -25,6 +25,15 @@ func (c counted) perTransaction() float64 {
 		return math.NaN()
 	}
 	return float64(c.added) / float64(c.reads) * float64(c.reads+c.interrupted) / float64(c.sends)
+}
+
+// restPerTransaction is the server's time between clock reads and up to the
+// answer, in ns.
+func (c counted) restPerTransaction() float64 {
+	if c.sends == 0 {
+		return 0
+	}
+	return float64(c.rest) / float64(c.sends)
 }
 
 // interruptions is by how much the time that is spent in reads exceeds what was
@@ -57,7 +66,7 @@ func readCounts(path string) (map[uint64]counted, error) {
 			w[i] = binary.NativeEndian.Uint64(data[8*i:])
 		}
 		data = data[8*words:]
-		if c := (counted{w[0], w[1], w[2], w[3], w[4], w[5]}); c.sends > 0 {
+		if c := (counted{w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7]}); c.sends > 0 {
 			out[c.ns] = c
 		}
 	}
@@ -75,7 +84,10 @@ type outcome struct {
 	effect float64 // truth, of the mean time
 	estimate, ns,
 	typical, total, cpu *verdictOn
-	found bool
+	// withRest is estimate against what was added and how much longer the
+	// server's other work took meanwhile. nil where that isn't counted.
+	withRest *verdictOn
+	found    bool
 }
 
 // verdictOn is an interval beside the truth.
@@ -162,6 +174,11 @@ func clockOutcomes(rec *results.Record, counts map[uint64]counted) ([]outcome, e
 		if c.Ns != nil && c.NsLo != nil && c.NsHi != nil {
 			o.ns = against(truth*(1+interruptions(counts)), 0, *c.Ns, *c.NsLo, *c.NsHi)
 		}
+		// The same again with the truth that holds the rest.
+		rest := o
+		truth += k.restPerTransaction() - counts[0].restPerTransaction()
+		rest.fill(c, 0, 100*truth*(1+interruptions(counts))/(1e9*float64(r.Panels[0].Clients) / *base.TPS), typicalTruth(truth, elapsed), typicalTruth(truth, cpu))
+		o.withRest = rest.estimate
 		out = append(out, o)
 	}
 	return out, nil
@@ -255,7 +272,7 @@ func workOutcomes(rec *results.Record) ([]outcome, error) {
 }
 
 // coverage is a share of intervals that hold the truth.
-type coverage struct{ estimate, typical, total, cpu, ns figure }
+type coverage struct{ estimate, typical, total, cpu, ns, withRest figure }
 
 func covers(matrices [][]outcome) coverage {
 	share := func(pick func(outcome) *verdictOn) figure {
@@ -279,7 +296,7 @@ func covers(matrices [][]outcome) coverage {
 	return coverage{
 		share(func(o outcome) *verdictOn { return o.estimate }), share(func(o outcome) *verdictOn { return o.typical }),
 		share(func(o outcome) *verdictOn { return o.total }), share(func(o outcome) *verdictOn { return o.cpu }),
-		share(func(o outcome) *verdictOn { return o.ns }),
+		share(func(o outcome) *verdictOn { return o.ns }), share(func(o outcome) *verdictOn { return o.withRest }),
 	}
 }
 
@@ -327,8 +344,8 @@ func (st *study) known(kind string) (map[float64][][]outcome, error) {
 
 func (st *study) knownTable(seconds float64, matrices [][]outcome) {
 	st.printf("%g s per cell, %d matrices\n", seconds, len(matrices))
-	st.printf("                truth,  estimate    half-   the interval holds the truth, %% (s.e.)                               found,\n")
-	st.printf("                     %%  - truth     width   deciding     typical      total        CPU          printed ns       %%\n")
+	st.printf("                truth,  estimate    half-   the interval holds the truth, %% (s.e.)                                                 found,\n")
+	st.printf("                     %%  - truth     width   deciding     typical      total        CPU          printed ns   (with rest)       %%\n")
 	sizes := map[float64][]outcome{}
 	for _, m := range matrices {
 		for _, o := range m {
@@ -349,14 +366,14 @@ func (st *study) knownTable(seconds float64, matrices [][]outcome) {
 			each = append(each, []outcome{o})
 		}
 		c := covers(each)
-		st.printf("%-14s %6s  %-11s  %5s   %-11s  %-11s  %-11s  %-11s  %-11s  %6s\n", list[0].size, digits(mean(truth), 2), signed(over(off)),
-			digits(median(half), 2), c.estimate, c.typical, c.total, c.cpu, c.ns, digits(mean(found), 0))
+		st.printf("%-14s %6s  %-11s  %5s   %-11s  %-11s  %-11s  %-11s  %-11s  %-11s  %6s\n", list[0].size, digits(mean(truth), 2), signed(over(off)),
+			digits(median(half), 2), c.estimate, c.typical, c.total, c.cpu, c.ns, c.withRest, digits(mean(found), 0))
 		if smallest == "" && mean(found) >= 80 {
 			smallest = fmt.Sprintf("%s (%s %%)", list[0].size, digits(mean(truth), 2))
 		}
 	}
 	c := covers(matrices)
-	st.printf("%-14s %6s  %-11s  %5s   %-11s  %-11s  %-11s  %-11s  %-11s\n", "all", "", "", "", c.estimate, c.typical, c.total, c.cpu, c.ns)
+	st.printf("%-14s %6s  %-11s  %5s   %-11s  %-11s  %-11s  %-11s  %-11s  %-11s\n", "all", "", "", "", c.estimate, c.typical, c.total, c.cpu, c.ns, c.withRest)
 	if smallest == "" {
 		smallest = "none of these"
 	}

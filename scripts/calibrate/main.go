@@ -200,7 +200,7 @@ func (p *promises) lines() []string {
 	what = "intervals that hold a known cost, %, at least"
 	if lists := slices.Concat(atLongest(p.clock), atLongest(p.work)); len(lists) > 0 {
 		c := covers(lists)
-		line(what, 92, c.estimate.String(), fmt.Sprintf("%d matrices; ns as printed: %s", len(lists), c.ns), c.estimate.mean >= 92)
+		line(what, 92, c.estimate.String(), fmt.Sprintf("%d matrices; ns as printed %s; truth with the rest %s", len(lists), c.ns, c.withRest), c.estimate.mean >= 92)
 	} else {
 		missing(what, 92)
 	}

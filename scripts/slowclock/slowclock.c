@@ -25,6 +25,12 @@
  * time it lost apart: it is rare and a thousand times the size of the rest, so
  * that for one size it would drown what was added.
  *
+ * While a server spins, others on the machine push its data out of the caches,
+ * so that the rest of its work may take longer, too. That is a consequence of
+ * a slow clock like any other, and no part of what the reads added: it is
+ * counted apart, as the time between reads and up to the answer. Gaps in which
+ * the CPU was lost are left out.
+ *
  * A transaction is a send(): in the simple protocol a short answer is one.
  * (Servers before 15 also send statistics so, twice a second.)
  */
@@ -38,7 +44,8 @@ struct counts {
 	uint64_t added;       /* ns, by reads */
 	uint64_t sends;
 	uint64_t lost;      /* ns, by interrupted reads, beyond what was asked */
-	uint64_t unused[2]; /* a cache line each */
+	uint64_t rest;      /* ns, in gaps */
+	uint64_t gaps;      /* between a read and the next one, or send(), of a transaction */
 };
 
 #define SLOTS 64
@@ -102,6 +109,8 @@ void _PG_init(void)
 
 /* A read that took this much longer than asked was interrupted. */
 #define INTERRUPTED_NS 3000
+/* The same of a gap: SELECT 1 has three or four of some us each. */
+#define LONG_GAP_NS 50000
 
 static int (*real_clock)(clockid_t, struct timespec *);
 static int (*real_day)(struct timeval *, void *);
@@ -110,6 +119,7 @@ static ssize_t (*real_send)(int, const void *, size_t, int);
 static struct counts *table;
 static struct counts *here;  /* of this backend's size; NULL: off */
 static struct counts counts; /* since the last send */
+static uint64_t last;        /* end of the last read since the last send; 0: none */
 
 static uint64_t now(void)
 {
@@ -119,6 +129,14 @@ static uint64_t now(void)
 	return (uint64_t) t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+static void gap(uint64_t end)
+{
+	if (last && end - last < LONG_GAP_NS) {
+		counts.rest += end - last;
+		counts.gaps++;
+	}
+}
+
 static void lengthen(void)
 {
 	uint64_t begin, spent;
@@ -126,6 +144,7 @@ static void lengthen(void)
 	if (!here)
 		return;
 	begin = now();
+	gap(begin);
 	do
 		spent = now() - begin;
 	while (spent < counts.ns);
@@ -136,6 +155,7 @@ static void lengthen(void)
 		counts.reads++;
 		counts.added += spent;
 	}
+	last = begin + spent;
 }
 
 /* Other libraries' constructors may read the clock before find has run. */
@@ -199,12 +219,16 @@ ssize_t send(int fd, const void *data, size_t size, int flags)
 {
 	resolve();
 	if (here) {
+		gap(now());
+		last = 0;
 		__atomic_fetch_add(&here->reads, counts.reads, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&here->interrupted, counts.interrupted, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&here->added, counts.added, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&here->sends, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&here->lost, counts.lost, __ATOMIC_RELAXED);
-		counts.reads = counts.interrupted = counts.added = counts.lost = 0;
+		__atomic_fetch_add(&here->rest, counts.rest, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&here->gaps, counts.gaps, __ATOMIC_RELAXED);
+		counts.reads = counts.interrupted = counts.added = counts.lost = counts.rest = counts.gaps = 0;
 	}
 	return real_send(fd, data, size, flags);
 }
