@@ -13,7 +13,7 @@
 #   -n  matrices of part a (40); the other parts take shares of it
 #   -s  seconds per cell (30); where it is more, 5 and 10 s are its first generations
 #   -R  runs of equal instances (20), of 1 s per cell; 10 are the first ten of them
-#   -d  directory of the records; unless given a new one
+#   -d  directory of the records, which the servers' user can reach; unless given a new one
 #   -q  quick: two minutes that exercise every part; its figures are no evidence
 #   -r  measure nothing, print the tables of the records in -d
 #
@@ -223,7 +223,7 @@ reading_server() {
 
 part_d() {
 	local version=v0.0.0-20260908200009-22c9c6c9d4da i k s side stretches=${seconds%.*} name lengths=()
-	[ -z "$quick" ] || stretches=3
+	[ -z "$quick" ] || stretches=2
 	[ "$stretches" -ge 1 ] || stretches=1
 	[ -x "$dir/benchstat" ] || GOBIN=$dir go install "golang.org/x/perf/cmd/benchstat@$version"
 	for k in 5 10; do [ "$k" -ge "$stretches" ] || lengths+=("$k"); done
@@ -262,6 +262,7 @@ part_d() {
 
 part_e() {
 	local i
+	[ "$(nproc)" -gt 1 ] || { echo "part e needs two CPUs" >&2; return 0; }
 	taskset -c 1 sh -c 'while :; do :; done' &
 	busy=$!
 	sh -c 'while :; do :; done' &

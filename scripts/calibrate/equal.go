@@ -90,11 +90,13 @@ func pool(matrices []equalMatrix) equalSummary {
 	return s
 }
 
-const equalHeading = "                                matrices  s per  false alarms,  alarm after  not trusted,  half-width, %, median\n" +
-	"                                           cell  % (s.e.)       Holm, %      %             typical  total  CPU\n"
+const equalHeading = "n matrices, s seconds measured per cell. In per cent, with standard errors over matrices:\n" +
+	"alarms: false ones of a comparison, unadjusted; Holm: matrices with one after Holm;\n" +
+	"untrusted: matrices whose control failed. Then the half-widths of 95 % intervals, medians.\n\n" +
+	"                                n      s  alarms       Holm         untrusted    typical  total    CPU\n"
 
 func (s equalSummary) line(name string) string {
-	text := fmt.Sprintf("%-31s %8d %6s  %-13s  %-11s  %-12s  %7s %6s %5s\n", name, s.matrices, digits(s.seconds, 1), s.alarms, s.holm, s.untrusted,
+	text := fmt.Sprintf("%-28s %4d %6s  %-11s  %-11s  %-11s %8s %6s %6s\n", name, s.matrices, digits(s.seconds, 1), s.alarms, s.holm, s.untrusted,
 		digits(s.typical, 2), digits(s.total, 2), digits(s.cpu, 2))
 	if s.missing > 0 {
 		text += fmt.Sprintf("    %d comparisons had no estimate\n", s.missing)

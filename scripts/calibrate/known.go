@@ -336,6 +336,9 @@ func (st *study) known(kind string) (map[float64][][]outcome, error) {
 	if kind == "k" {
 		st.printf("while it spun, the server lost the CPU for so much more, %%: median %s, largest %s\n", digits(median(lost), 1), digits(slices.Max(lost), 1))
 	}
+	st.printf("truth in %% of time per transaction; off by: estimate less truth, mean (s.e.); half: the half-width;\n" +
+		"then how many intervals hold the truth, %% (s.e.): of the estimate that decides, of total, of CPU, and of the\n" +
+		"ns as printed, and of the first with the rest of the server's work in the truth; found: called slower after Holm, %%\n")
 	for _, seconds := range sortedKeys(matrices) {
 		st.knownTable(seconds, matrices[seconds])
 	}
@@ -343,9 +346,8 @@ func (st *study) known(kind string) (map[float64][][]outcome, error) {
 }
 
 func (st *study) knownTable(seconds float64, matrices [][]outcome) {
-	st.printf("%g s per cell, %d matrices\n", seconds, len(matrices))
-	st.printf("                truth,  estimate    half-   the interval holds the truth, %% (s.e.)                                                 found,\n")
-	st.printf("                     %%  - truth     width   deciding     typical      total        CPU          printed ns   (with rest)       %%\n")
+	st.printf("\n%g s per cell, %d matrices\n", seconds, len(matrices))
+	st.printf("%-14s %6s  %-12s %6s  %-8s %-8s %-8s %-8s %-8s  %s\n", "", "truth", "off by", "half", "decides", "total", "CPU", "ns", "w. rest", "found")
 	sizes := map[float64][]outcome{}
 	for _, m := range matrices {
 		for _, o := range m {
@@ -366,14 +368,14 @@ func (st *study) knownTable(seconds float64, matrices [][]outcome) {
 			each = append(each, []outcome{o})
 		}
 		c := covers(each)
-		st.printf("%-14s %6s  %-11s  %5s   %-11s  %-11s  %-11s  %-11s  %-11s  %-11s  %6s\n", list[0].size, digits(mean(truth), 2), signed(over(off)),
-			digits(median(half), 2), c.estimate, c.typical, c.total, c.cpu, c.ns, c.withRest, digits(mean(found), 0))
+		st.printf("%-14s %6s  %-12s %6s  %-8s %-8s %-8s %-8s %-8s  %s\n", list[0].size, digits(mean(truth), 2), signed(over(off)), digits(median(half), 2),
+			c.estimate.short(), c.total.short(), c.cpu.short(), c.ns.short(), c.withRest.short(), digits(mean(found), 0))
 		if smallest == "" && mean(found) >= 80 {
 			smallest = fmt.Sprintf("%s (%s %%)", list[0].size, digits(mean(truth), 2))
 		}
 	}
 	c := covers(matrices)
-	st.printf("%-14s %6s  %-11s  %5s   %-11s  %-11s  %-11s  %-11s  %-11s  %-11s\n", "all", "", "", "", c.estimate, c.typical, c.total, c.cpu, c.ns, c.withRest)
+	st.printf("%-43s %-8s %-8s %-8s %-8s %-8s\n", "all", c.estimate.short(), c.total.short(), c.cpu.short(), c.ns.short(), c.withRest.short())
 	if smallest == "" {
 		smallest = "none of these"
 	}

@@ -237,9 +237,9 @@ func (p *promises) lines() []string {
 			missing(what, 0.01)
 			continue
 		}
-		line(what, 0.01, fmt.Sprintf("%.3f", smallest), fmt.Sprintf("smallest of %d", n), smallest > 0.01)
+		line(what, 0.01, fmt.Sprintf("%.3f", smallest), fmt.Sprintf("smallest of %d; after Holm %.3f", n, min(1, smallest*float64(n))), smallest > 0.01)
 	}
-	return append(out, "64 clients against pgbench: tps, CPU per transaction             see scripts/bench-vs-pgbench.sh")
+	return append(out, "64 clients against pgbench: tps, CPU per transaction                   see scripts/bench-vs-pgbench.sh")
 }
 
 func longest[V any](m map[float64]V) float64 { return slices.Max(slices.Collect(maps.Keys(m))) }
@@ -270,6 +270,14 @@ func (f figure) String() string {
 		return "-"
 	}
 	return fmt.Sprintf("%s (%s)", digits(f.mean, 1), digits(f.se, 1))
+}
+
+// short is without decimals.
+func (f figure) short() string {
+	if f.n == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%s (%s)", digits(f.mean, 0), digits(f.se, 0))
 }
 
 // signed is a figure of either sign, with two decimals.

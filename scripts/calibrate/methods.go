@@ -117,7 +117,7 @@ func (st *study) methods() ([]agreement, error) {
 
 var methodTitles = map[string]string{
 	"schedule": "slices against blocks, SELECT 1",
-	"reading":  "slices against blocks, a scan of more pages than shared_buffers",
+	"reading":  "slices against blocks, a scan",
 	"length":   "length of a slice",
 	"cells":    "number of cells",
 }
