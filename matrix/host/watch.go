@@ -99,8 +99,9 @@ func ownCPU() time.Duration {
 }
 
 // throttled returns for this process's control group and the groups that it is
-// in how long each has been held up by its CPU quota, in ns; none where no
-// control groups are to be seen. A group without a quota has 0.
+// in how long each has been held up by its CPU quota, in ns, summed over the
+// CPUs on which it was; none where no control groups are to be seen. A group
+// without a quota has 0.
 func throttled(root string) map[string]int64 {
 	out := map[string]int64{}
 	membership, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))

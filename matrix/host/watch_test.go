@@ -192,7 +192,7 @@ func TestThrottledForReal(t *testing.T) {
 	m := Watch(nil).Since(before)
 	t.Logf("%+v", m)
 	// 5 ms of every 100 ms, which is less than a busy machine gives.
-	if m.ThrottledNs < m.ElapsedNs/3 || m.ThrottledNs > m.ElapsedNs*3/2 {
+	if m.ThrottledNs < m.ElapsedNs/3 || m.ThrottledNs > int64(m.CPUs+1)*m.ElapsedNs {
 		t.Errorf("a quota of a twentieth: held up for %d of %d ns", m.ThrottledNs, m.ElapsedNs)
 	}
 }

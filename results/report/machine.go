@@ -275,31 +275,33 @@ func (r *Report) preempted(byCell map[string][]*results.Generation) []Warning {
 // moved says where backends that may run on any CPU changed it often.
 func (r *Report) moved(byCell map[string][]*results.Generation) []Warning {
 	var cells []string
-	worst := 0.0
+	var all []excess
 	for i := range r.Cells {
 		c := &r.Cells[i]
 		if p := r.panel(c.Panel); p.Pin != "none" && p.Pin != "" {
 			continue
 		}
-		var moves, cpu float64
+		e := excess{limit: movesPerSecond}
 		for _, g := range byCell[c.ID] {
-			if g.Moves < 0 {
-				continue
-			}
-			moves += float64(g.Moves)
+			var cpu float64
 			for _, ns := range g.Slices.ServerCPU {
 				cpu += float64(max(ns, 0))
 			}
+			if g.Moves >= 0 {
+				e.add(float64(g.Moves)*1e9/100, cpu) // so that its per cent are moves per second
+			}
 		}
-		if rate := moves / max(cpu, 1) * 1e9; cpu > 0 && rate > movesPerSecond {
-			cells, worst = append(cells, c.ID), max(worst, rate)
+		if e.whole > 0 && e.pct() > e.limit {
+			cells, all = append(cells, c.ID), append(all, e)
 		}
 	}
 	if cells == nil {
 		return nil
 	}
+	e := join(all)
 	return []Warning{{Code: "moved", Cells: cells, Remedy: "pin them (--pin core for one client), or give the machine fewer clients than CPUs",
-		Text: fmt.Sprintf("the kernel moved the backends from CPU to CPU up to %s times per second of their CPU time", fixed(worst, 0))}}
+		Text: fmt.Sprintf("the kernel moved the backends from CPU to CPU %s times per second of their CPU time (above %d in %d of %s, at worst %s)",
+			fixed(e.pct(), 0), movesPerSecond, e.above, count(e.number, "generation"), fixed(e.worst, 0))}}
 }
 
 // disturbed are the doubts that the lines about the machine give.
@@ -358,7 +360,7 @@ func (r *Report) disturbed(rec *results.Record) []Warning {
 		if m.ThrottledNs < 0 {
 			return 0, 0
 		}
-		return float64(m.ThrottledNs), float64(m.ElapsedNs)
+		return float64(min(m.ThrottledNs, m.ElapsedNs)), float64(m.ElapsedNs) // the kernel adds CPUs up
 	}); len(cells) > 0 {
 		out = append(out, Warning{Code: "throttled", Cells: cells, Blocks: results.BlocksSame, Remedy: "give the container or service more CPU quota, or none",
 			Text: fmt.Sprintf("the CPU quota of the control group held everything up for %s %% of the time%s: what costs more CPU uses the quota up sooner, and need not show in time", fixed(e.pct(), 1), e.String())})

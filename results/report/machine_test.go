@@ -161,7 +161,7 @@ func TestMachineDoubts(t *testing.T) {
 		m.change = func(h *results.Header) { h.Panels[0].Pin = pin }
 		return m
 	}
-	check("moved", move("none", 500), nothing, "moved", []string{one}, "", "times per second")
+	check("moved", move("none", 500), nothing, "moved", []string{one}, "", "times per second", "20 of 20 generations")
 	check("moved now and then", move("none", 60), nothing, "", nil, "")
 	check("pinned", move("core:0", 500), nothing, "", nil, "")
 
@@ -177,6 +177,7 @@ func TestMachineDoubts(t *testing.T) {
 			m.ThrottledNs = 5e8
 		}
 	}), "throttled", all, results.BlocksSame, "2.5 %", "1 of 20", "worst 50.0 %")
+	check("throttled on both CPUs", base, lines(func(m *results.Machine) { m.ThrottledNs = 2e9 }), "throttled", all, results.BlocksSame, "for 100.0 % of the time")
 	check("throttled for a moment", base, machine(func(i int, m *results.Machine) {
 		if i == 7 {
 			m.ThrottledNs = 1e7
