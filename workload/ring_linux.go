@@ -108,8 +108,13 @@ const (
 	dataTick = 1 << 33
 )
 
-// ringBuffer is the size of one buffer. Larger answers come in several.
-const ringBuffer = 4096
+// ringBuffer is the size of one buffer. Larger answers come in several. They lie
+// ringStride apart, so that their beginnings, all that a short answer fills,
+// don't compete for the same few places in the CPU's caches.
+const (
+	ringBuffer = 4096
+	ringStride = ringBuffer + 64
+)
 
 // ringsWork says whether this system lets us have rings as we use them: not
 // before Linux 6.1, and not where a container's seccomp profile, or the sysctl
@@ -161,21 +166,22 @@ func newRing(ticker int, clients []*client) (r *ring, err error) {
 		*at(p.sq.array + 4*i) = i
 	}
 
-	slots, err := r.mmap(-1, 0, int(size)*int(unsafe.Sizeof(slot{})))
+	buffers := size / 2 // one for each client at least, so that a round of short answers fits
+	slots, err := r.mmap(-1, 0, int(buffers)*int(unsafe.Sizeof(slot{})))
 	if err != nil {
 		return nil, err
 	}
 	// Mapped, not allocated: should the kernel still be at it when the ring is
 	// closed, it meets nothing rather than somebody else's memory.
-	if r.buffers, err = r.mmap(-1, 0, int(size)*ringBuffer); err != nil {
+	if r.buffers, err = r.mmap(-1, 0, int(buffers)*ringStride); err != nil {
 		return nil, err
 	}
-	r.slots, r.ringMask = (*[1 << 15]slot)(unsafe.Pointer(&slots[0])), size-1
-	reg := bufferReg{addr: uint64(uintptr(unsafe.Pointer(&slots[0]))), entries: size}
+	r.slots, r.ringMask = (*[1 << 15]slot)(unsafe.Pointer(&slots[0])), buffers-1
+	reg := bufferReg{addr: uint64(uintptr(unsafe.Pointer(&slots[0]))), entries: buffers}
 	if err := r.register(registerBuffers, unsafe.Pointer(&reg), 1); err != nil {
 		return nil, err
 	}
-	for id := range size {
+	for id := range buffers {
 		r.give(uint16(id))
 	}
 
@@ -260,7 +266,7 @@ func (r *ring) send(i uint64, message []byte) {
 func (r *ring) give(id uint16) {
 	place := r.given & r.ringMask
 	s := &r.slots[place]
-	s.addr, s.len = uint64(uintptr(unsafe.Pointer(&r.buffers[int(id)*ringBuffer]))), ringBuffer
+	s.addr, s.len = uint64(uintptr(unsafe.Pointer(&r.buffers[int(id)*ringStride]))), ringBuffer
 	// The tail is two bytes beside the first slot's id, and Go has no atomic
 	// stores of two bytes: both are stored together.
 	first := &r.slots[0]
@@ -330,7 +336,7 @@ func (t *thread) completed(r *ring, c *client, e completion) {
 	switch {
 	case e.res > 0:
 		id := uint16(e.flags >> 16)
-		b := r.buffers[int(id)*ringBuffer:][:e.res]
+		b := r.buffers[int(id)*ringStride:][:e.res]
 		if c.state == stateAwait {
 			t.arrived = b
 			c.advance(t)
