@@ -141,8 +141,8 @@ func StartRefusal(err error, settings []Setting) *NotApplicable {
 			given = append(given, s)
 		}
 	}
-	// Before 18 the words about a parameter come as LOG, with the closing
-	// "contains errors" as FATAL; other refusals are FATAL.
+	// The words about a parameter come as LOG, and then a FATAL that the file
+	// contains errors; other refusals are FATAL.
 	var words, fatal string
 	var guilty *Setting
 	lines := logLine.FindAllStringSubmatch(start.Log, -1)

@@ -17,6 +17,7 @@ func TestProveConfigured(t *testing.T) {
 				"shared_buffers": "2MB", "autovacuum": "no", "wal_level": "Minimal", "max_wal_senders": "0", "checkpoint_timeout": "1.5h",
 				"work_mem": "3MB", "log_min_duration_statement": "1min", "search_path": `"it's", public`, "commit_delay": "7", "log_connections": "on",
 				"wal_buffers": "-1", "Synchronous_Commit": "off", "pg_stat_statements.trak": "all", "jit": "on",
+				"shared_preload_libraries": "auto_explain", "auto_explain.log_min_duration": "1h", "auto_explain.log_min_durration": "1h",
 			})
 			testProveConfigured(t, in)
 		})
@@ -29,10 +30,12 @@ func testProveConfigured(t *testing.T, in *Instance) {
 		"shared_buffers": "256 x 8kB", "autovacuum": "off", "wal_level": "minimal", "checkpoint_timeout": "5400 s",
 		"work_mem": "3072 kB", "log_min_duration_statement": "60000 ms", "search_path": `"it's", public`, "commit_delay": "7",
 		"Synchronous_Commit": "off", "wal_buffers": "8 x 8kB", "max_connections": "100", "statement_timeout": "0 ms",
+		"shared_preload_libraries": "auto_explain", "auto_explain.log_min_duration": "3600000 ms",
 	}
 	asked := map[string]string{
 		"shared_buffers": "2MB", "autovacuum": "no", "wal_level": "Minimal", "checkpoint_timeout": "1.5h", "work_mem": "3MB",
 		"log_min_duration_statement": "1min", "search_path": `"it's", public`, "commit_delay": "7", "Synchronous_Commit": "off", "wal_buffers": "-1",
+		"shared_preload_libraries": "auto_explain", "auto_explain.log_min_duration": "1h",
 	}
 	settings := []Setting{{Name: "max_connections", Default: true}, {Name: "statement_timeout", Default: true}}
 	for name, value := range asked {
@@ -46,6 +49,11 @@ func testProveConfigured(t *testing.T, in *Instance) {
 		t.Errorf("nothing to prove: %v, %v", back, err)
 	}
 
+	// jit is in force and without effect where there is no LLVM.
+	_, err = ProveConfigured(t.Context(), conn, []Setting{set("jit", "on")})
+	if available := ask(t, conn, "SELECT pg_jit_available()")[0][0]; (err == nil) != (available == "t") {
+		t.Errorf("jit, pg_jit_available() = %s: %v", available, err)
+	}
 	// log_connections from the configuration does act.
 	if _, err := ProveConfigured(t.Context(), conn, []Setting{set("log_connections", "on")}); err != nil {
 		t.Error(err)
@@ -63,6 +71,7 @@ func testProveConfigured(t *testing.T, in *Instance) {
 		}
 	}
 	bad(true, "no library that defines it is loaded", set("pg_stat_statements.trak", "all"))
+	bad(true, "has no setting of this name", set("auto_explain.log_min_durration", "1h"))
 	bad(true, "unrecognized", Setting{Name: "stats_command_string", Default: true})
 	bad(false, "is not where it comes from", set("lock_timeout", "5s"))
 }
