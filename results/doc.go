@@ -89,11 +89,27 @@
 // Time per transaction is sum of t / sum of n, of a client: c clients complete
 // c * n / t transactions per ns.
 //
+// # machine
+//
+// What the machine did while a generation of a panel, or a block of a cell, was
+// measured, set-up included: [Machine]. For doubts, not for figures.
+//
+//	panel, run, generation   as in the lines of generations
+//	cell           of a block; "" for all cells of the panel
+//	started, elapsed_ns
+//	cpus           that clients and backends may use
+//	busy_ns, steal_ns   of these CPUs: at work; wanted, but given to other virtual machines
+//	own_ns         of the work, on whatever CPU: pgtare's and its servers'
+//	throttled_ns   for which the control group's CPU quota held everything up
+//	min_khz, max_khz   frequencies of the CPUs
+//	clocksource    at the end; "" where not known
+//
 // # warning
 //
 //	code     a word that programs know it by
 //	cells    which it is about; none: all
 //	text, remedy   for people
+//	blocks   what must not be said because of it: "same", "verdict"; missing: nothing
 //
 // # end
 //

@@ -13,7 +13,8 @@ import (
 // package's description, under Doubts.
 const (
 	boundThreadPct = 90  // of the job threads' time
-	boundSharePct  = 50  // of the CPU time of clients and backends
+	boundSharePct  = 50  // of the CPU time of clients and backends,
+	boundTimePct   = 25  // where these are at work for so much of the time
 	preemptedPct   = 10  // of the time
 	stealPct       = 2   // of the CPUs
 	otherLoadPct   = 10  // of the CPUs
@@ -220,7 +221,7 @@ func (r *Report) clientBound(byCell map[string][]*results.Generation) []Warning 
 	most := 0.0
 	for i := range r.Cells {
 		c := &r.Cells[i]
-		if s := c.ClientSharePct; s != nil && *s > boundSharePct && sharesCPUs(r.panel(c.Panel)) && !slices.Contains(bound, c.ID) {
+		if s := c.ClientSharePct; s != nil && *s > boundSharePct && sharesCPUs(r.panel(c.Panel)) && !slices.Contains(bound, c.ID) && workPct(byCell[c.ID], r.panel(c.Panel).Clients) > boundTimePct {
 			cells, most = append(cells, c.ID), max(most, *s)
 		}
 	}
@@ -229,6 +230,20 @@ func (r *Report) clientBound(byCell map[string][]*results.Generation) []Warning 
 			Text: fmt.Sprintf("clients and backends share CPUs, and up to %s %% of their CPU time is the clients': the figure is pgtare's more than the server's, and a cost in the server shows at less than half its size", fixed(most, 0))})
 	}
 	return out
+}
+
+// workPct is the CPU time of clients and backends in per cent of the time that
+// slices took: a statement that waits for something else is nobody's work.
+func workPct(generations []*results.Generation, clients int) float64 {
+	var work, time float64
+	for _, g := range generations {
+		for i, server := range g.Slices.ServerCPU {
+			if c, ns := g.Slices.ClientCPU[i], sliceNs(&g.Slices, i, clients); c >= 0 && server >= 0 && ns > 0 {
+				work, time = work+float64(c)+float64(server), time+ns
+			}
+		}
+	}
+	return 100 * work / max(time, 1)
 }
 
 // preempted says where one client and its backend were kept from running by

@@ -117,6 +117,7 @@ func TestMachineDoubts(t *testing.T) {
 	}
 	check("most CPU is the client's", share(10_000, 11_000), nothing, "client-bound", []string{one}, results.BlocksSame, "52 %")
 	check("half of it", share(11_000, 10_900), nothing, "", nil, "")
+	check("most of little: the statement waits for something else", share(100, 1000), nothing, "", nil, "")
 	apart := share(10_000, 11_000)
 	apart.change = func(h *results.Header) { h.Panels[0].Pin = "client=0,server=1" }
 	check("CPUs of their own", apart, nothing, "", nil, "")
