@@ -51,9 +51,10 @@ chmod 755 "$dir" # the server's user reads the libraries in it
 [ -z "$quick" ] || { n=5 seconds=0.3 instance_runs=3; }
 
 report() {
-	go build -o "$dir/calibrate" ./scripts/calibrate
 	"$dir/calibrate" ${quick:+-quick} "$dir"
 }
+# Before anything is measured: a night must not end at a compiler's message.
+go build -o "$dir/calibrate" ./scripts/calibrate
 if [ -n "$only_report" ]; then
 	[ ! -e "$dir/form" ] || ! grep -q quick "$dir/form" || quick=1
 	report
@@ -252,9 +253,9 @@ part_d() {
 		for s in abba serial; do
 			for k in "${lengths[@]}"; do
 				for side in a b; do
-					awk -v side=$side -v k="$k" '$1 == side && ++n <= k { printf "BenchmarkSelect1 %d %.1f ns/op\n", $2, 1e9 / $2 }' "$name.$s" >"$dir/$side"
+					awk -v side=$side -v k="$k" '$1 == side && ++n <= k { printf "BenchmarkSelect1 %d %.1f ns/op\n", $2, 1e9 / $2 }' "$name.$s" >"$dir/side-$side"
 				done
-				(cd "$dir" && ./benchstat -format csv a b) >"$name.$s.$k.csv" 2>"$dir/log"
+				(cd "$dir" && ./benchstat -format csv side-a side-b) >"$name.$s.$k.csv" 2>"$dir/log"
 			done
 		done
 	done

@@ -236,6 +236,24 @@ func TestTypicalTruth(t *testing.T) {
 	}
 }
 
+func TestTypicalShare(t *testing.T) {
+	even := [][]float64{{1000, 1000}, {1000}}
+	if got := typicalShare(0.1, 50, even); math.Abs(got-5) > 1e-6 {
+		t.Errorf("a tenth of 50 %% of even slices: %v", got)
+	}
+	// 100 ns of two levels, and 1000: not ten times as many per cent.
+	levels := [][]float64{{1000}, {500}}
+	if got, want := typicalShare(0.1, typicalTruth(1000, levels), levels), typicalTruth(100, levels); math.Abs(got-want) > 1e-6 {
+		t.Errorf("a tenth of two levels: %v, want %v", got, want)
+	}
+	if got := typicalShare(0.5, -3, even); math.Abs(got) > 1e-6 {
+		t.Errorf("less than nothing: %v, want 0", got)
+	}
+	if got := typicalShare(0.5, 3, nil); !math.IsNaN(got) {
+		t.Errorf("no slices: %v", got)
+	}
+}
+
 func TestCounts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "counts")
 	writeCounts(t, path, []counted{{0, 4000, 0, 120000, 1000, 0, 20000000, 4000}, {500, 3990, 10, 2074800, 1000, 109740, 21000000, 4000}})

@@ -120,6 +120,26 @@ func typicalTruth(ns float64, generations [][]float64) float64 {
 	return 100 * math.Expm1(mean(logs))
 }
 
+// typicalShare is typical of a share of a cost whose own typical is pct: not
+// quite the share of pct, since logs of ordinary slices that differ are
+// averaged. The cost in ns is found by halving an interval.
+func typicalShare(share, pct float64, generations [][]float64) float64 {
+	lo, hi := 0.0, 1.0
+	for typicalTruth(hi, generations) < pct {
+		if hi *= 2; hi > 1e15 {
+			return math.NaN() // no slices
+		}
+	}
+	for range 60 {
+		if middle := (lo + hi) / 2; typicalTruth(middle, generations) < pct {
+			lo = middle
+		} else {
+			hi = middle
+		}
+	}
+	return typicalTruth(share*hi, generations)
+}
+
 // perSlice lists the times per transaction of a cell's slices, by generation:
 // elapsed, and CPU of the backends.
 func perSlice(rec *results.Record, cell string) (elapsed, cpu [][]float64) {
@@ -243,6 +263,7 @@ func workOutcomes(rec *results.Record) ([]outcome, error) {
 		return nil, nil // too few replicates for any interval, so that nothing is known
 	}
 	share := func(n float64) float64 { return (n - first) / (largest - first) }
+	elapsed, cpu := perSlice(rec, whole.Against)
 	var out []outcome
 	for _, n := range sortedKeys(steps) {
 		if n == largest {
@@ -255,13 +276,13 @@ func workOutcomes(rec *results.Record) ([]outcome, error) {
 			o.estimate = o.total
 		}
 		if c.Typical != nil && whole.Typical != nil {
-			o.typical = against(s*whole.Typical.Pct, s*(whole.Typical.Hi-whole.Typical.Lo)/2, c.Typical.Pct, c.Typical.Lo, c.Typical.Hi)
+			o.typical = against(typicalShare(s, whole.Typical.Pct, elapsed), s*(whole.Typical.Hi-whole.Typical.Lo)/2, c.Typical.Pct, c.Typical.Lo, c.Typical.Hi)
 			if c.Bursts == nil {
 				o.estimate = o.typical
 			}
 		}
 		if x, y := c.CPU, whole.CPU; x != nil && y != nil && x.Lo != nil && x.Hi != nil && y.Lo != nil && y.Hi != nil {
-			o.cpu = against(s*y.Pct, s*(*y.Hi-*y.Lo)/2, x.Pct, *x.Lo, *x.Hi)
+			o.cpu = against(typicalShare(s, y.Pct, cpu), s*(*y.Hi-*y.Lo)/2, x.Pct, *x.Lo, *x.Hi)
 		}
 		if x, y := c, whole; x.Ns != nil && x.NsLo != nil && x.NsHi != nil && y.Ns != nil && y.NsLo != nil && y.NsHi != nil {
 			o.ns = against(s**y.Ns, s*(*y.NsHi-*y.NsLo)/2, *x.Ns, *x.NsLo, *x.NsHi)

@@ -99,7 +99,7 @@ func run(dir string, quick bool, w io.Writer) error {
 		}
 	}
 	st.printf("\nWhat was promised\n\n")
-	for _, line := range p.lines() {
+	for _, line := range p.lines(quick) {
 		st.printf("%s\n", line)
 	}
 	if quick {
@@ -169,12 +169,15 @@ type promises struct {
 	methods     []agreement
 }
 
-// lines judges what was promised.
-func (p *promises) lines() []string {
+// lines judges what was promised, but for the quick form.
+func (p *promises) lines(quick bool) []string {
 	var out []string
 	line := func(what string, limit float64, found, more string, met bool) {
 		word := "MISSED"
-		if met {
+		switch {
+		case quick:
+			word = "-"
+		case met:
 			word = "met"
 		}
 		out = append(out, fmt.Sprintf("%-62s %5g  found %-12s %-6s  %s", what, limit, found, word, more))
