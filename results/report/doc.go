@@ -37,7 +37,8 @@
 // 1 %; blocks any verdict: what fails takes another time than what succeeds),
 // generations-lost, latency-mismatch (mean latency and clients / tps are 10 %
 // apart; blocks same), no-interval, few-replicates, bursts, outlier,
-// runs-differ, builds-differ (compiler, optimization or options of servers that
+// runs-differ, carry-over, bimodal (both block same), first-run (the last four
+// are explained in package stats), builds-differ (compiler, optimization or options of servers that
 // are compared), slow-build (-O0, -Os, assertions).
 //
 // Of the machine. Where a share is given, it is that of all generations of a
@@ -46,6 +47,7 @@
 //
 //   - client-bound: job threads busy for more than 90 % of the time, or more than
 //     half of the CPU time the clients' where they share CPUs with the backends
+//     and both together are at work for a quarter of the time
 //     (21 to 32 % here; 45 % in the mail of 2006 that this table is modelled on).
 //     A thread without idle time is what limits; and of a cost in the server less
 //     than half shows. Blocks same.
@@ -112,11 +114,18 @@
 //	              background{cpu_ns, wal_bytes, blocks_read, blocks_written (per transaction), checkpoints, vacuums
 //	              (counts)}: what the cell's instance did beside; null where it served other cells meanwhile
 //	comparisons[] cell, against, axis, pct, lo, hi, ns, ns_lo, ns_hi, typical{pct,lo,hi}, total{pct,lo,hi},
-//	              bursts{pct,p} (null where typical and total agree), cpu{pct,lo,hi,ns,ns_lo,ns_hi}, p,
-//	              p_adjusted, replicates, replicate_unit, would_see, time_factor, verdict, reason
+//	              bursts{pct,p} (null where typical and total agree), cpu{pct,lo,hi,ns,ns_lo,ns_hi},
+//	              percentiles[{q,pct,lo,hi}], p, p_adjusted, replicates, replicate_unit, would_see, time_factor, verdict, reason
 //
 // pct is typical, or total where bursts is set or typical is null. heterogeneity
-// is null as long as no test for it is made.
+// is the F test between runs with the smallest p, adjusted for the tests of the
+// panel, and null where none can be made (own instances, blocks, one run). Below
+// 0.05 all comparisons of the panel take the run for the replicate, and
+// replicate_unit says so. percentiles[] is empty where fewer than 100
+// transactions lie beyond a quantile; p99.9 is there for blocks only. A warning
+// that has the key blocks takes verdicts back: "same" the verdict same,
+// "verdict" slower and faster too; the comparison is unclear then, and reason
+// names the doubt.
 //
 // # Text
 //

@@ -117,7 +117,7 @@ func TestSimulateHeterogeneity(t *testing.T) {
 			rng := rand.New(rand.NewPCG(101, uint64(c.runs)+uint64(1000*c.sd)))
 			var found tally
 			var alarms, ignored average
-			for range trials(25) {
+			for range trials(40) {
 				s := resample(rng, 10, c.runs, c.generations)
 				for i := range s {
 					s[i] = luck(rng, s[i], c.sd)

@@ -23,6 +23,7 @@ type measured [][][][]Slice
 var (
 	equalCells     = sync.OnceValue(func() measured { return load("testdata/equal-cells.txt.gz") })
 	equalInstances = sync.OnceValue(func() measured { return load("testdata/equal-instances.txt.gz") })
+	eightClients   = sync.OnceValue(func() measured { return load("testdata/eight-clients.txt.gz") })
 )
 
 func load(name string) measured {
@@ -71,7 +72,11 @@ func load(name string) measured {
 // cells are equal, while the noise and its dependence inside a generation are
 // the real ones. Runs hold equal numbers of generations.
 func resample(rng *rand.Rand, cells, runs, generations int) []Sample {
-	source := equalCells()[0]
+	return redraw(rng, equalCells()[0], cells, runs, generations)
+}
+
+// redraw is resample from any generations.
+func redraw(rng *rand.Rand, source [][][]Slice, cells, runs, generations int) []Sample {
 	out := make([]Sample, cells)
 	columns := make([]int, len(source[0]))
 	for i := range columns {

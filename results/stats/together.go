@@ -13,8 +13,8 @@ import (
 // are left out; an error of 0 counts as 1e-12. Fewer than two left: 0, 0, 1.
 //
 // The errors are taken for known. With n replicates behind each, take at least
-// 30: with 10, equal estimates fail at 0.05 in more than twice as many cases
-// (TestCochranQ).
+// 30: with 10, four equal estimates fail at 0.05 in 10 % of cases
+// (TestSimulateCochranQ).
 func CochranQ(estimates, ses []float64) (q, df, p float64) {
 	if len(estimates) != len(ses) {
 		panic("stats: as many standard errors as estimates are needed")
