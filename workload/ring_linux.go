@@ -287,6 +287,15 @@ func (r *ring) enter() syscall.Errno {
 }
 
 // driveRing is drive for the clients of a ring.
+//
+// Note: what gave nothing with 64 clients on one CPU. Batches were no trouble:
+// epoll_wait, too, brought 36 to 41 answers at a time. SCHED_BATCH, under which
+// an answer that arrives doesn't preempt a backend, 11 pairs: CPU 0.99 and tps
+// 0.98 of those without. Shorter scheduler slices for the thread (sched_setattr)
+// made more switches and no more tps. With epoll, all recvs first and then all
+// sends: no difference beyond the noise in a C loop. A recv submitted with every
+// send, in place of one that stays armed: a tenth to a sixth more CPU (C loop).
+// With a single client io_uring took 4 to 14 % more CPU than epoll (C loop).
 func (t *thread) driveRing() {
 	r := t.p.ring
 	if err := r.enable(); err != nil {
