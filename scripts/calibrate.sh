@@ -82,11 +82,17 @@ if [ ! -e "$dir/about" ]; then
 fi
 . scripts/throwaway.sh
 
-# Whatever is measured is killed with the script.
-busy=''
+# What runs beside the script ends with it; a shell that waits for a command in
+# the foreground would hear of a signal too late.
+busy='' child=''
 cleanup() {
+	# shellcheck disable=SC2086 # a list of processes
 	[ -z "$busy" ] || kill $busy 2>/dev/null || true
-	busy=''
+	if [ -n "$child" ]; then
+		kill "$child" 2>/dev/null || true
+		wait "$child" 2>/dev/null || true
+	fi
+	busy='' child=''
 	throwaway_stop
 }
 trap cleanup EXIT
@@ -113,11 +119,15 @@ measure() {
 	rm -f "$record.part"
 	local lengths=("${short[@]}")
 	[[ " $* " != *" --schedule block "* ]] || lengths=() # a block has no slices
-	"$dir/pgtare" run --seed "$seed" -o "$record.part" "${lengths[@]}" "$@" >"$dir/log" 2>&1 || {
-		local status=$?
+	"$dir/pgtare" run --seed "$seed" -o "$record.part" "${lengths[@]}" "$@" >"$dir/log" 2>&1 &
+	child=$!
+	local status=0
+	wait "$child" || status=$?
+	child=''
+	if [ $status != 0 ]; then
 		tail -n 5 "$dir/log" >&2
 		return $status
-	}
+	fi
 	mv "$record.part" "$record"
 }
 time_per_cell=(--runs "$runs" -T "$per_run")
@@ -271,6 +281,7 @@ part_e() {
 	for i in $(seq "$(share 20)"); do
 		measure "$(printf 'e-%03d' "$i")" $((3600000 + i)) --server "$prefix" -b select1 -c 1 -M simple --pin core:0 "${equal_cells[@]}" "${time_per_cell[@]}"
 	done
+	# shellcheck disable=SC2086 # two of them
 	kill $busy
 	busy=''
 }
