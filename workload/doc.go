@@ -56,9 +56,9 @@
 // has looked at what is there, and a latency runs from the moment at which its
 // answer was seen to that at which the next one is, so that queueing is inside,
 // with either way. An answer waits until those that came with it are received
-// and scanned, with epoll until those before it are received and answered. Which way is taken hangs on
-// the number of clients and on the system alone, never on the cell, so that
-// equal cells are served alike; [Wire].Ring tells.
+// and scanned, with epoll until those before it are received and answered.
+// Which way is taken hangs on the number of clients and on the system alone,
+// never on the cell, so that equal cells are served alike; [Wire].Ring tells.
 //
 // Measured in pairs of 1 s, all on one CPU of a loaded machine (AMD EPYC VM,
 // Linux 6.18, PostgreSQL 15, SELECT 1, simple protocol), io_uring against epoll,
