@@ -95,7 +95,7 @@ type runner struct {
 	counted      server.BackgroundCounters // when the block began
 	owned        []owned                   // instances of cells that have one to themselves
 	lostInARow   int                       // generations
-	looks        int                       // at the widths of the intervals
+	looked       map[string]int            // replicates at the last look at the intervals, by panel and unit
 	longest      time.Duration             // the longest transaction seen, for the grace
 }
 

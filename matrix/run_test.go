@@ -12,6 +12,7 @@ import (
 	"pgtare/matrix/server"
 	"pgtare/matrix/server/servertest"
 	"pgtare/results"
+	"pgtare/results/stats"
 )
 
 func TestMain(m *testing.M) { servertest.Main(m) }
@@ -301,7 +302,7 @@ func TestUntil(t *testing.T) {
 	spec.Until = 100
 	rec, _ := run(t, spec)
 	perRun, last := rec.Header.Panels[0].Generations, rec.Generations[len(rec.Generations)-1].Run
-	if want := (firstLookGenerations + perRun - 1) / perRun; last != want {
+	if want := (stats.NextLook(0, stats.ByGeneration) + perRun - 1) / perRun; last != want {
 		t.Errorf("it ended after %d runs of %d generations, expected %d runs", last, perRun, want)
 	}
 	spec.Until, spec.MaxTime = 1e-6, time.Second

@@ -7,15 +7,7 @@ import (
 
 	"pgtare/results"
 	"pgtare/results/report"
-)
-
-// Rule 15 of package stats: the first look comes with so many replicates, and
-// each further one with a quarter more. Stopping goes by width and never by a
-// verdict, which would raise false alarms fourfold.
-const (
-	firstLookGenerations = 30
-	firstLookRuns        = 10
-	lookEvery            = 1.25
+	"pgtare/results/stats"
 )
 
 // enough says whether the matrix ends with this run.
@@ -46,19 +38,23 @@ func (r *runner) enough(run int, passed time.Duration) (over bool, err error) {
 	return err == nil && widest <= s.Until, err
 }
 
-// timeToLook says whether every comparison has the replicates of the next look.
+// timeToLook says whether every comparison has the replicates of its next look
+// (rule 15 of package stats). Stopping goes by width and never by a verdict,
+// which would raise false alarms fourfold.
 func (r *runner) timeToLook(run int) bool {
-	factor := math.Pow(lookEvery, float64(r.looks))
+	have := map[string]int{} // by panel and unit
 	for _, c := range r.plan.Comparisons {
-		have, first := float64(run), float64(firstLookRuns)
-		if c.ReplicateUnit == "generation" {
-			have, first = float64(run*r.panelOf(c.Cell).Generations), firstLookGenerations
+		p := r.panelOf(c.Cell)
+		n, key := run, p.ID+c.ReplicateUnit
+		if stats.Unit(c.ReplicateUnit) == stats.ByGeneration {
+			n *= p.Generations
 		}
-		if have < math.Ceil(first*factor) {
+		if n < stats.NextLook(r.looked[key], stats.Unit(c.ReplicateUnit)) {
 			return false
 		}
+		have[key] = n
 	}
-	r.looks++
+	r.looked = have
 	return true
 }
 

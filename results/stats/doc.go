@@ -83,8 +83,7 @@
 //  9. Percentiles ([Percentiles]): the ratio of merged quantiles, jackknifed over
 //     15 groups of replicates. No verdict rests on them.
 //
-//  10. To measure until intervals are narrow: [NextLook] says when to look,
-//     [Narrow] whether to stop.
+//  10. To measure until intervals are narrow: [NextLook] says when to look.
 //
 // Intervals are not adjusted, so one may exclude 0 and be unclear all the same.
 //
@@ -209,7 +208,7 @@
 // The last is where the assumption of independent replicates breaks; 0.06 is the
 // most that was measured.
 //
-// Stopping by NextLook and Narrow, one reference, 1 % slower: coverage 93.2 by
+// Stopping by NextLook and width, one reference, 1 % slower: coverage 93.2 by
 // generation (to 1.0 %, 5 looks), 94.1 by run (to 1.1 %, a luck of 0.8 %, 3
 // looks).
 //

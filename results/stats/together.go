@@ -100,19 +100,3 @@ func NextLook(replicates int, unit Unit) int {
 	}
 	return replicates + min((replicates-1)/4+1, math.MaxInt-replicates)
 }
-
-// Narrow says that measuring may stop: every comparison that has an interval
-// has one whose half-width is at most h per cent. false where none has.
-func Narrow(comparisons []*Comparison, h float64) bool {
-	some := false
-	for _, c := range comparisons {
-		if c.Decides == nil {
-			continue
-		}
-		some = true
-		if !(c.Decides.half() <= h) {
-			return false
-		}
-	}
-	return some
-}

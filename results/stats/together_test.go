@@ -97,26 +97,6 @@ func TestNextLook(t *testing.T) {
 	}
 }
 
-func TestNarrow(t *testing.T) {
-	wide, narrow, none := judged(5, 2, 0.5), judged(0, 0.4, 0.5), &Comparison{}
-	for _, c := range []struct {
-		name string
-		of   []*Comparison
-		h    float64
-		want bool
-	}{
-		{"nothing", nil, 1, false},
-		{"no interval", []*Comparison{none}, 1, false},
-		{"narrow", []*Comparison{narrow, none}, 0.5, true},
-		{"one is wide", []*Comparison{narrow, wide}, 0.5, false},
-		{"no number", []*Comparison{narrow}, math.NaN(), false},
-	} {
-		if got := Narrow(c.of, c.h); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
-		}
-	}
-}
-
 // Measuring until the interval is narrow leaves its coverage what it promises.
 func TestSimulateStopping(t *testing.T) {
 	t.Parallel()
@@ -157,7 +137,7 @@ func TestSimulateStopping(t *testing.T) {
 						break
 					}
 					looked++
-					if e = Compare(x[:take], s[1][:take], nil, Options{Unit: c.unit}); Narrow([]*Comparison{e}, c.h) {
+					if e = Compare(x[:take], s[1][:take], nil, Options{Unit: c.unit}); e.Decides.half() <= c.h {
 						break
 					}
 				}
