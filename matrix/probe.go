@@ -188,6 +188,9 @@ func (r *runner) makePanels() {
 		p.ID, p.Workload, p.Mode, p.Protocol = planned.ID, title, string(planned.Mode), string(spec.Protocol)
 		p.Clients, p.Threads, p.Script, p.Schedule, p.Pin = spec.Clients, spec.Threads, text, planned.Schedule, r.pin.String()
 		p.Sessions = r.plan.Sessions(i)
+		if p.Engine = "wire/epoll"; r.wire.Ring(p.Clients) {
+			p.Engine = "wire/io_uring"
+		}
 		for _, k := range r.plan.panelCells(i) {
 			if r.plan.Cells[k].Status == "ok" {
 				p.cells = append(p.cells, k)

@@ -113,6 +113,7 @@ type Panel struct {
 	Script   string `json:"script"`   // its text
 	Schedule string `json:"schedule"` // slice, block
 	Pin      string `json:"pin"`      // placement in force: none, core:0, ...
+	Engine   string `json:"engine"`   // what sends the load and how it waits for answers: wire/epoll, wire/io_uring
 
 	// Frozen by the pilot, alike for all cells of the panel.
 	Head          int   `json:"head"` // transactions per client sent before the window opens

@@ -103,7 +103,7 @@
 //	controls[]    panel, cell, against, pct, lo, hi, t, p, replicates, ok
 //	panels[]      id, head, slice_ns, rounds, heterogeneity{f,p}, anchor{tps,seconds} of the baseline on the
 //	              first server, anchors[] on all; beside these what the panel is: workload, mode, protocol,
-//	              clients, threads, schedule, pin, generations, waits (samples by type of wait event, "" is running;
+//	              clients, threads, schedule, pin, engine, generations, waits (samples by type of wait event, "" is running;
 //	              null: not sampled)
 //	cells[]       id, panel, axes{}, settings{}, isolation, schedule, baseline, control, status, reason, runs[],
 //	              unit, median, min, max, tps (over all runs), transactions, failures{},

@@ -96,6 +96,7 @@ type Panel struct {
 	Threads       int            `json:"threads"`
 	Schedule      string         `json:"schedule"`
 	Pin           string         `json:"pin"`
+	Engine        string         `json:"engine"`
 	Head          int            `json:"head"`
 	SliceNs       int64          `json:"slice_ns"`
 	Rounds        int            `json:"rounds"`
@@ -305,7 +306,7 @@ func forbids(blocks string, v stats.Verdict) bool {
 func panel(h *results.Header, p results.Panel) Panel {
 	out := Panel{
 		ID: p.ID, Workload: p.Workload, Mode: p.Mode, Protocol: p.Protocol, Clients: p.Clients, Threads: p.Threads,
-		Schedule: p.Schedule, Pin: p.Pin, Head: p.Head, SliceNs: p.SliceNs, Rounds: p.Rounds, Generations: p.Generations,
+		Schedule: p.Schedule, Pin: p.Pin, Engine: p.Engine, Head: p.Head, SliceNs: p.SliceNs, Rounds: p.Rounds, Generations: p.Generations,
 		Anchors: []Anchor{}, Waits: p.Waits,
 	}
 	for _, a := range p.Anchors {

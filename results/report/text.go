@@ -92,7 +92,11 @@ func (t *text) header() {
 	item("machine", machineLine(&h.Environment))
 	panels := h.Panels
 	item("load", t.alike(panels, func(p *results.Panel) string {
-		return fmt.Sprintf("%s in %s, %s protocol", count(p.Clients, "client"), count(p.Threads, "thread"), p.Protocol)
+		line := fmt.Sprintf("%s in %s, %s protocol", count(p.Clients, "client"), count(p.Threads, "thread"), p.Protocol)
+		if _, how, found := strings.Cut(p.Engine, "/"); found {
+			line += ", by " + how
+		}
+		return line
 	}))
 	item("placement", t.alike(panels, func(p *results.Panel) string { return pinLine(p.Pin) }))
 	item("schedule", t.schedules(panels))
