@@ -35,7 +35,9 @@
 // A spinning server's data are pushed out of the caches by others, so that its
 // other work takes longer, too: a real cost of a slow clock, which the sum of
 // what was added doesn't hold. slowclock.c counts that apart, and a second
-// column, "with rest", has it in the truth. The client's part of it (a process
+// column, "w. rest", has it in the truth, and the interruptions also for typical:
+// ordinary slices meet short ones. On a busy 2-core virtual machine 9.5 us
+// added were 12.1 us of CPU: 1.2 us more by interruptions, 1.0 in the rest. The client's part of it (a process
 // of its own, some 5 % of what was added on a busy virtual machine) is in neither.
 // Counts are of all transactions, the pilot's included. PostgreSQL 15 reads the
 // clock four times in SELECT 1, and three times once a backend is more than a

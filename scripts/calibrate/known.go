@@ -194,10 +194,11 @@ func clockOutcomes(rec *results.Record, counts map[uint64]counted) ([]outcome, e
 		if c.Ns != nil && c.NsLo != nil && c.NsHi != nil {
 			o.ns = against(truth*(1+interruptions(counts)), 0, *c.Ns, *c.NsLo, *c.NsHi)
 		}
-		// The same again with the truth that holds the rest.
+		// The same again with the truth that holds the rest, and for typical the
+		// interruptions: a slice of some ms meets a timer's tick or more.
 		rest := o
-		truth += k.restPerTransaction() - counts[0].restPerTransaction()
-		rest.fill(c, 0, 100*truth*(1+interruptions(counts))/(1e9*float64(r.Panels[0].Clients) / *base.TPS), typicalTruth(truth, elapsed), typicalTruth(truth, cpu))
+		truth = truth*(1+interruptions(counts)) + k.restPerTransaction() - counts[0].restPerTransaction()
+		rest.fill(c, 0, 100*truth/(1e9*float64(r.Panels[0].Clients) / *base.TPS), typicalTruth(truth, elapsed), typicalTruth(truth, cpu))
 		o.withRest = rest.estimate
 		out = append(out, o)
 	}
