@@ -8,24 +8,26 @@ import (
 	"pgtare/matrix/server"
 )
 
-// known is what the servers say of the settings, one map per server, by the
-// name asked for: nil before they have been asked. Then the table of package
-// server decides alone, and a setting that it lacks is taken for one that
-// stays in its session.
-type known []map[string]server.Fact
+// known is what the servers say of the settings. Empty before they have been
+// asked: then the table of package server decides alone, and a setting that it
+// lacks is taken for one that stays in its session.
+type known struct {
+	facts   []map[string]server.Fact // by server and the name asked for
+	refused []map[string]string      // by server and setting: its words, when it would not start with it
+}
 
 // has says whether a server has a setting, as far as is known.
 func (k known) has(i int, name string) bool {
-	if k == nil {
+	if k.facts == nil {
 		return true
 	}
-	_, found := k[i][name]
+	_, found := k.facts[i][name]
 	return found
 }
 
 // fact is what the first server that has a setting says of it.
 func (k known) fact(name string) (f server.Fact, found bool) {
-	for _, facts := range k {
+	for _, facts := range k.facts {
 		if f, found = facts[name]; found {
 			return f, true
 		}
@@ -34,11 +36,18 @@ func (k known) fact(name string) (f server.Fact, found bool) {
 }
 
 // lacks says why a variant can't be had on a server: it differs from the
-// baseline in a setting that the server doesn't have. "" where it can.
+// baseline in a setting that the server doesn't have, or not with this value.
+// "" where it can.
 func (k known) lacks(i int, v, baseline variant) string {
 	for n, s := range v.settings {
-		if s.Value != baseline.settings[n].Value && !k.has(i, s.Name) {
+		if s.Value == baseline.settings[n].Value {
+			continue
+		}
+		if !k.has(i, s.Name) {
 			return fmt.Sprintf("the server has no setting %s", s.Name)
+		}
+		if k.refused != nil && k.refused[i][s.String()] != "" {
+			return k.refused[i][s.String()]
 		}
 	}
 	return ""

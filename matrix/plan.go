@@ -94,7 +94,7 @@ func NewPlan(spec Spec) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newPlan(spec, nil)
+	return newPlan(spec, known{})
 }
 
 // newPlan works out a matrix from a complete spec and what is known of its

@@ -33,16 +33,21 @@ func (r *runner) start(ctx context.Context) error {
 	if err := r.scout(ctx); err != nil {
 		return err
 	}
-	if err := r.startAll(ctx); err != nil {
-		return err
+	for {
+		again, err := r.startAll(ctx)
+		if err != nil {
+			return err
+		}
+		if !again {
+			return r.place(ctx)
+		}
 	}
-	return r.place(ctx)
 }
 
 // scout starts every server as it is, asks it, and works the plan out again.
 // What it starts becomes the plan's first instances, where these are plain.
 func (r *runner) scout(ctx context.Context) error {
-	k := known{}
+	var k known
 	var names []string
 	for i := range r.found {
 		planned := Instance{ID: fmt.Sprintf("i%d", i+1), Server: i}
@@ -58,11 +63,16 @@ func (r *runner) scout(ctx context.Context) error {
 		if facts, names, err = r.settingFacts(ctx, i); err != nil {
 			return err
 		}
-		k = append(k, facts)
+		k.facts, k.refused = append(k.facts, facts), append(k.refused, map[string]string{})
 	}
 	if err := r.unknownEverywhere(k, names); err != nil {
 		return err
 	}
+	return r.replan(k)
+}
+
+// replan works the plan out with what is known by now.
+func (r *runner) replan(k known) error {
 	plan, err := newPlan(r.plan.asked, k)
 	if err != nil {
 		return err
@@ -89,7 +99,11 @@ func (r *runner) launch(ctx context.Context, planned Instance, maxConnections in
 		}
 		inst.target = attached
 	} else {
-		inst.config = server.InstanceConfig{ID: planned.ID, MaxConnections: maxConnections, Settings: map[string]string{}}
+		id := planned.ID
+		if r.launched++; r.launched > len(r.found) { // the plan's names may have moved since the scouts got theirs
+			id = fmt.Sprintf("%s-%d", planned.ID, r.launched)
+		}
+		inst.config = server.InstanceConfig{ID: id, MaxConnections: maxConnections, Settings: map[string]string{}}
 		for _, s := range planned.Conf {
 			inst.config.Settings[s.Name] = s.Value
 		}
@@ -115,32 +129,33 @@ func (r *runner) launch(ctx context.Context, planned Instance, maxConnections in
 	return inst, nil
 }
 
-// startAll starts the plan's instances. Those that run in blocks only are
-// stopped again before anything is measured.
-func (r *runner) startAll(ctx context.Context) error {
-	scouts, maxConnections := r.instances, r.maxConnections()
+// startAll starts the plan's instances; those that run in blocks only are
+// stopped again before anything is measured. What runs already and fits the plan
+// is taken over. A server that refuses a value makes another plan of it, in
+// which the value's cells are n/a there: then it must be called again.
+func (r *runner) startAll(ctx context.Context) (again bool, err error) {
+	running, maxConnections := r.instances, r.maxConnections()
 	r.instances = nil
 	for _, planned := range r.plan.Instances {
-		at := slices.IndexFunc(scouts, func(s instance) bool {
-			return s.planned.Server == planned.Server && len(planned.Conf) == 0 && !planned.Control && s.config.MaxConnections == maxConnections
+		at := slices.IndexFunc(running, func(s instance) bool {
+			return s.planned.Server == planned.Server && s.planned.Control == planned.Control && slices.Equal(s.planned.Conf, planned.Conf) &&
+				(s.managed == nil || s.config.MaxConnections == maxConnections)
 		})
+		inst := instance{planned: planned}
 		if at >= 0 {
-			inst := scouts[at]
+			inst = running[at]
 			inst.planned = planned
-			r.instances = append(r.instances, inst)
-			scouts = slices.Delete(slices.Clone(scouts), at, at+1)
-			continue
+			running = slices.Delete(slices.Clone(running), at, at+1)
 		}
-		r.instances = append(r.instances, instance{planned: planned})
+		r.instances = append(r.instances, inst)
 	}
-	for _, s := range scouts {
+	for _, s := range running {
 		if s.managed != nil {
 			if err := s.managed.Close(); err != nil {
-				return err
+				return false, err
 			}
 		}
 	}
-	need := r.sessions()
 	for i := range r.instances {
 		if r.instances[i].target == nil {
 			inst, err := r.launch(ctx, r.instances[i].planned, maxConnections)
@@ -152,10 +167,10 @@ func (r *runner) startAll(ctx context.Context) error {
 			}
 		}
 		if err := r.prove(ctx, i); err != nil {
-			return err
+			return r.refusal(err, i)
 		}
-		if err := r.checkSessions(ctx, i, need); err != nil {
-			return err
+		if err := r.checkSessions(ctx, i, r.sessions()); err != nil {
+			return false, err
 		}
 	}
 	if maxConnections > 0 {
@@ -165,16 +180,39 @@ func (r *runner) startAll(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return false, nil
 }
 
-// refusal words the error of an instance that its configuration kept from
-// starting.
-func (r *runner) refusal(err error, i int) error {
-	if conf := r.plan.Instances[i].Conf; len(conf) > 0 && !r.interrupted() {
-		return fmt.Errorf("start %s with %s in its configuration: %w", r.label(i), confLine(conf), err)
+// refusal looks whether an instance failed for a value of the matrix: then the
+// value is n/a on this server, and the plan another one.
+func (r *runner) refusal(failed error, i int) (again bool, err error) {
+	inst := r.instances[i]
+	var na *server.NotApplicable
+	if !errors.As(failed, &na) {
+		na = server.StartRefusal(failed, inst.planned.Conf)
 	}
-	return err
+	if na == nil || r.interrupted() {
+		return false, failed
+	}
+	baseline := r.plan.Spec.variants()[0]
+	if slices.Contains(baseline.settings, na.Setting) {
+		return false, usagef("%s refuses the baseline: %v; use another first value", r.label(i), na)
+	}
+	k := r.plan.known
+	k.refused[inst.planned.Server][na.Setting.String()] = na.Error()
+	everywhere := true
+	for s := range r.found {
+		everywhere = everywhere && k.refused[s][na.Setting.String()] != ""
+	}
+	if everywhere {
+		return false, usagef("--set %v", na)
+	}
+	// The instance goes; the others stay for the next plan.
+	if err := inst.managed.Close(); err != nil {
+		return false, err
+	}
+	r.instances = slices.DeleteFunc(slices.Clone(r.instances), func(x instance) bool { return x.target == nil || x.managed == inst.managed })
+	return true, r.replan(k)
 }
 
 // prove shows that the settings of an instance's configuration are in force.
@@ -193,7 +231,7 @@ func (r *runner) prove(ctx context.Context, i int) error {
 	if inst.proven, err = server.ProveConfigured(ctx, conn, inst.planned.Conf); err != nil {
 		var na *server.NotApplicable
 		if errors.As(err, &na) {
-			return usagef("--set: %s in the configuration of %s: %v", confLine(inst.planned.Conf), r.label(i), na)
+			return na
 		}
 		return r.lost(fmt.Errorf("prove the configuration of %s: %w", r.label(i), err))
 	}

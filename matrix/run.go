@@ -81,6 +81,7 @@ type runner struct {
 	labels      []string             // of plan.Spec.Servers
 
 	manager      *server.Manager
+	launched     int                   // instances so far
 	found        []server.Installation // as in plan.Spec.Servers
 	servers      []results.Server      // the same, as they said themselves
 	instances    []instance            // as in plan.Instances

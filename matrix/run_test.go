@@ -173,6 +173,22 @@ func TestServers(t *testing.T) {
 	}
 }
 
+// A value that one server does not start with is n/a there, and measured on
+// the other.
+func TestRefusedByOne(t *testing.T) {
+	rec, _ := run(t, Spec{Workload: builtinWorkload(t, "select1"), Servers: fetched(t), Controls: 1, Schedule: "slice",
+		Settings: []SettingAxis{set("log_destination", "stderr", "jsonlog")}, Runs: 1, Duration: 20 * time.Millisecond})
+	for _, c := range rec.Header.Cells {
+		want := "ok"
+		if c.Label == "log_destination=jsonlog" && c.Server == rec.Header.Servers[0].Label {
+			want = "n/a"
+		}
+		if c.Status != want || (c.Reason == "") != (want == "ok") || want == "ok" && c.ReadBack["log_destination"] != c.Settings["log_destination"] {
+			t.Errorf("cell %s (%s on %s) is %s (%s), read back %v", c.ID, c.Label, c.Server, c.Status, c.Reason, c.ReadBack)
+		}
+	}
+}
+
 // fetched is 13 and 18 of one origin.
 func fetched(t *testing.T) []server.Spec {
 	t.Helper()

@@ -480,19 +480,20 @@ func TestServerErrors(t *testing.T) {
 		status int
 		want   string
 	}{
-		"unknown setting":             {[]string{"--set", "track_io_timinng=off,on"}, 2, "did you mean track_io_timing?"},
-		"an old name":                 {[]string{"--set", "stats_command_string=off,on"}, 2, "track_activities"},
-		"a library that isn't loaded": {[]string{"--set", "pg_stat_statements.track=none,all"}, 2, "pg_stat_statements"},
-		"a value refused":             {[]string{"--set", "statement_timeout=0,-5"}, 2, "outside the valid range"},
-		"a value no enum has":         {[]string{"--set", "track_functions=none,some"}, 2, "track_functions"},
-		"an instance is needed":       {[]string{"--set", "shared_buffers=128MB,1GB"}, 2, "isn't built yet"},
-		"block is needed":             {[]string{"--set", "synchronous_commit=on,off"}, 2, "isn't built yet"},
-		"a log line would be written": {[]string{"--set", "log_min_duration_statement=-1,0"}, 2, "isn't built yet"},
-		"a timer that fires":          {[]string{"--set", "idle_session_timeout=0,20"}, 2, "ten times"},
-		"an SQL error":                {[]string{"-f", bad, "--set", "none"}, 1, `bad.sql:2: `},
-		"an undefined variable":       {[]string{"-f", variable, "--set", "none"}, 1, "--var n="},
-		"no such CPU":                 {[]string{"--pin", "core:4000"}, 2, "may use CPUs"},
-		"no such version":             {[]string{"--server", "/nowhere/at/all"}, 2, "/nowhere/at/all"},
+		"unknown setting":               {[]string{"--set", "track_io_timinng=off,on"}, 2, "did you mean track_io_timing?"},
+		"an old name":                   {[]string{"--set", "stats_command_string=off,on"}, 2, "track_activities"},
+		"a library that isn't loaded":   {[]string{"--set", "pg_stat_statements.track=none,all"}, 2, "pg_stat_statements"},
+		"a value refused":               {[]string{"--set", "statement_timeout=0,-5"}, 2, "outside the valid range"},
+		"a value no enum has":           {[]string{"--set", "track_functions=none,some"}, 2, "track_functions"},
+		"a value no server starts with": {[]string{"--set", "shared_buffers=128MB,a lot"}, 2, "--set shared_buffers=a lot: "},
+		"another cluster is needed":     {[]string{"--set", "data_checksums=off,on"}, 2, "isolation cluster"},
+		"a schedule that isn't":         {[]string{"--schedule", "blok"}, 2, "slice and block"},
+		"a width that isn't":            {[]string{"--until", "0"}, 2, "--until 0"},
+		"a timer that fires":            {[]string{"--set", "idle_session_timeout=0,20"}, 2, "ten times"},
+		"an SQL error":                  {[]string{"-f", bad, "--set", "none"}, 1, `bad.sql:2: `},
+		"an undefined variable":         {[]string{"-f", variable, "--set", "none"}, 1, "--var n="},
+		"no such CPU":                   {[]string{"--pin", "core:4000"}, 2, "may use CPUs"},
+		"no such version":               {[]string{"--server", "/nowhere/at/all"}, 2, "/nowhere/at/all"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
