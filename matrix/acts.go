@@ -69,6 +69,9 @@ func (r *runner) serverWorkload(p *panel, cell int) server.Workload {
 	if b := r.plan.Spec.Workload.Builtin; b != nil {
 		w.Builtin = b.Name
 	}
+	if w.Longest = r.plan.Spec.Duration; r.plan.Spec.Transactions > 0 {
+		w.Longest = maxDuration // how long they take isn't known yet
+	}
 	for _, c := range r.script(p, cell, 0).Commands {
 		w.Statements = append(w.Statements, c.SQL)
 		w.Parameters = w.Parameters || len(c.Vars) > 0 && p.Protocol != string(workload.Simple)

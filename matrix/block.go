@@ -172,7 +172,10 @@ func (r *runner) forceCheckpoints(ctx context.Context, p *panel, side *pgconn.Pg
 				return
 			case <-time.After(time.Until(began.Add(time.Duration(third+1) * length / 3))):
 			}
-			if _, err := side.Exec(context.WithoutCancel(ctx), "CHECKPOINT").ReadAll(); err != nil {
+			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryLimit)
+			_, err := side.Exec(limited, "CHECKPOINT").ReadAll()
+			cancel()
+			if err != nil {
 				done <- fmt.Errorf("write a checkpoint in a block: %w", err)
 				return
 			}

@@ -61,11 +61,18 @@ is none), on a throw-away cluster. It takes under two minutes.
 The first value of every axis is the baseline. Several --set vary one at a
 time, plus all of them at their last values; servers and variables are crossed.
 
+Where a cell runs follows from what its setting acts on: in the session, in
+slices of a few ms that alternate with the others'; on an instance configured
+with it; or, for what all sessions share (WAL, log, write-back), in blocks, a
+whole run of one cell after the other. --dry-run and the table say which.
+
 Exit status: 0 done; 1 a cell failed or nothing could be measured; 2 a mistake
 on the command line; 130 SIGINT, 143 SIGTERM (the record is kept and named).`,
 		Example: `  pgtare run
   pgtare run --server 13 --server 18
   pgtare run --set 'track_activities=off,on' -b insert -c 8 -j 2
+  pgtare run --set synchronous_commit=on,off -b insert --until 2%
+  pgtare run --set track_io_timing=off,on@instance -f scan.sql
   pgtare run -f sum.sql --var n=1000,2000,3000 --set none`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -88,7 +95,7 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.defines, "define", "D", nil, "`VARIABLE=VALUE` of the script, the same in every cell")
 	f.StringArrayVar(&o.vars, "var", nil, "axis `NAME=V1,V2...`: values of the script's variable :NAME")
 	f.StringVar(&o.modes, "mode", "", "`MODES` separated by commas: per-statement, single-transaction (BEGIN and COMMIT around each slice)")
-	f.StringArrayVar(&o.sets, "set", nil, "axis `NAME=V1,V2...`: values of a setting as a line of CSV, default for the server's own; one value pins it; none: no settings")
+	f.StringArrayVar(&o.sets, "set", nil, "axis `NAME=V1,V2...`: values of a setting as a line of CSV, default for the server's own; one value pins it; @instance at the end gives each value an instance of its own; none: no settings")
 	f.StringArrayVar(&o.servers, "server", nil, "`SERVER`: 18, 18.4, DIRECTORY, LABEL=DIRECTORY or the CONNINFO of a running server; repeat to compare")
 	f.IntVar(&o.runs, "runs", 0, "runs `N`; the table shows their median (default 5, or 10 where the run is a replicate: servers, instances, blocks)")
 	f.IntVar(&o.controls, "controls", 1, "cells `N` equal to each baseline; the first is its twin and decides about trust, 0 gives no verdicts")

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // The isolations and schedules of a setting's cells. pg_settings.context says
@@ -199,6 +200,8 @@ type Workload struct {
 	// Parameters: some statement is sent with parameters.
 	Parameters bool
 	Statements []string // the script's SQL
+	// Longest is how long a cell is measured in one piece at most.
+	Longest time.Duration
 	// Builtin is the name of a built-in script whose tables are pgtare's own;
 	// "" for a script of the user's.
 	Builtin string
@@ -234,9 +237,15 @@ func (n Needs) Unmet(c Counters) string {
 // may. It says only what is certain. needs is what the counters must show
 // besides.
 func CanAct(name string, w Workload) (reason string, needs Needs) {
-	switch strings.ToLower(name) {
+	if name = strings.ToLower(name); ofAutovacuum(name) && w.Longest < 2*autovacuumNaptime {
+		return fmt.Sprintf("autovacuum looks at a database once in %v, and a cell is measured for %v in one piece; it takes two such rounds (-T %.0f --schedule block)",
+			autovacuumNaptime, w.Longest, 2*autovacuumNaptime.Seconds()), ""
+	}
+	switch name {
 	case "track_io_timing", "backend_flush_after":
 		return "", NeedsIO
+	case "log_checkpoints", "checkpoint_flush_after", "bgwriter_flush_after", "checkpoint_completion_target":
+		return "", NeedsWAL
 	case "track_wal_io_timing", "synchronous_commit", "wal_compression", "commit_delay", "commit_siblings", "full_page_writes", "fsync", "wal_init_zero", "wal_recycle":
 		return "", NeedsWAL
 	case "idle_in_transaction_session_timeout":
@@ -264,6 +273,15 @@ func CanAct(name string, w Workload) (reason string, needs Needs) {
 		}
 	}
 	return "", ""
+}
+
+// autovacuumNaptime is the default of autovacuum_naptime.
+const autovacuumNaptime = time.Minute
+
+// ofAutovacuum says whether a setting acts when autovacuum works, or on when it
+// does.
+func ofAutovacuum(name string) bool {
+	return strings.HasPrefix(name, "autovacuum") || strings.HasPrefix(name, "log_auto") || name == "track_cost_delay_timing"
 }
 
 var (

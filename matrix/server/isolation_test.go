@@ -3,6 +3,7 @@ package server
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestIsolation(t *testing.T) {
@@ -125,6 +126,11 @@ func TestCanAct(t *testing.T) {
 	check("Track_IO_Timing", sel, true, NeedsIO)
 	check("track_wal_io_timing", ins, true, NeedsWAL)
 	check("synchronous_commit", ins, true, NeedsWAL)
+	check("checkpoint_flush_after", ins, true, NeedsWAL)
+	check("log_autovacuum_min_duration", ins, false, "") // no autovacuum comes in no time
+	long := ins
+	long.Longest = 2 * time.Minute
+	check("log_autovacuum_min_duration", long, true, "")
 
 	unmet := func(n Needs, c Counters, want bool) {
 		t.Helper()
