@@ -59,7 +59,7 @@ func (s Spec) describe() describedSpec {
 		d.ScriptName, d.ScriptText = s.Workload.Script.Name, s.Workload.Script.Text
 	}
 	for _, a := range s.Settings {
-		d.Settings = append(d.Settings, describedSetting{a.Name, a.Values, a.Instance})
+		d.Settings = append(d.Settings, describedSetting(a))
 	}
 	for _, a := range s.Vars {
 		d.Vars = append(d.Vars, describedAxis{a.Name, a.Values})

@@ -61,24 +61,25 @@ type (
 		flags    uint8
 		ioprio   uint16
 		fd       int32
-		off      uint64
+		_        uint64 // offset
 		addr     uint64
 		len      uint32
 		opFlags  uint32
 		userData uint64
-		bufGroup uint16
-		_        [22]byte
+		_        [24]byte // the buffers' group, 0, and what isn't used here
 	}
 	completion struct {
 		userData uint64
 		res      int32
 		flags    uint32
 	}
-	// slot offers a buffer. In the first one, last is the ring's tail.
+	// slot offers a buffer. In the first one, its last two bytes are the ring's
+	// tail.
 	slot struct {
-		addr     uint64
-		len      uint32
-		id, last uint16
+		addr uint64
+		len  uint32
+		id   uint16
+		_    uint16
 	}
 	bufferReg struct {
 		addr         uint64

@@ -128,7 +128,7 @@ func TestStartRefusal(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer in.Close()
-			start := func(values map[string]string) (error, []Setting) {
+			start := func(values map[string]string) ([]Setting, error) {
 				t.Helper()
 				if err := in.writeConf(InstanceConfig{Settings: values}); err != nil {
 					t.Fatal(err)
@@ -137,11 +137,11 @@ func TestStartRefusal(t *testing.T) {
 				for name, value := range values {
 					settings = append(settings, set(name, value))
 				}
-				return in.Start(t.Context()), settings
+				return settings, in.Start(t.Context())
 			}
 			check := func(guilty string, unknown bool, words string, values map[string]string) {
 				t.Helper()
-				err, settings := start(values)
+				settings, err := start(values)
 				na := StartRefusal(err, settings)
 				if na == nil {
 					t.Errorf("%v: no refusal: %v", values, err)
@@ -160,7 +160,7 @@ func TestStartRefusal(t *testing.T) {
 			if overcommit, _ := os.ReadFile("/proc/sys/vm/overcommit_memory"); strings.TrimSpace(string(overcommit)) != "1" {
 				check("shared_buffers", false, "Cannot allocate memory", map[string]string{"shared_buffers": "7TB"})
 			}
-			if err, _ := start(nil); err != nil {
+			if _, err := start(nil); err != nil {
 				t.Errorf("without settings: %v", err)
 			}
 		})
