@@ -20,7 +20,11 @@ const exerciseTransactions = 1000
 // several settings is exercised if one of them is.
 func (r *runner) exercise(ctx context.Context) error {
 	r.stage("asking what the settings can act on")
-	baseline := r.plan.Spec.variants()[0]
+	variants := map[string]variant{}
+	for _, v := range r.plan.Spec.variants() {
+		variants[v.label] = v
+	}
+	baseline := variants[""]
 	for k := range r.panels {
 		p := &r.panels[k]
 		for _, n := range p.cells {
@@ -30,7 +34,8 @@ func (r *runner) exercise(ctx context.Context) error {
 			}
 			var reasons []string
 			acts := false
-			for _, s := range c.Settings {
+			// All that it differs in, whether sessions give it or the configuration.
+			for _, s := range variants[c.variant].settings {
 				if s.Value == baseline.value(s.Name) {
 					continue
 				}
@@ -69,8 +74,9 @@ func (r *runner) serverWorkload(p *panel, cell int) server.Workload {
 	if b := r.plan.Spec.Workload.Builtin; b != nil {
 		w.Builtin = b.Name
 	}
-	if w.Longest = r.plan.Spec.Duration; r.plan.Spec.Transactions > 0 {
-		w.Longest = maxDuration // how long they take isn't known yet
+	_, napping := r.plan.known.fact("autovacuum_naptime")
+	if w.Longest = r.plan.Spec.Duration; r.plan.Spec.Transactions > 0 || napping {
+		w.Longest = maxDuration // how long they take, or autovacuum sleeps, isn't known
 	}
 	for _, c := range r.script(p, cell, 0).Commands {
 		w.Statements = append(w.Statements, c.SQL)

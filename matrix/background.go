@@ -19,6 +19,7 @@ type owned struct {
 	instance     int // index into runner.instances
 	before       server.BackgroundCounters
 	transactions int64         // of the run so far, warm-ups included
+	measured     int64         // the same without them
 	cpu          time.Duration // of all processes but the cell's backends, during rounds; -1: not known
 	at           time.Duration // the same since the instance's start, when the rounds began
 }
@@ -55,7 +56,7 @@ func (r *runner) ownedAfter(ctx context.Context, lines []results.Generation) err
 	counters, err := r.countersOf(ctx)
 	for i, after := range counters {
 		o := &r.owned[i]
-		lines[o.line].Background = background(after.Sub(o.before), o.cpu, o.transactions)
+		lines[o.line].Background = background(after.Sub(o.before), o.cpu, o.transactions, o.measured)
 	}
 	return err
 }
@@ -82,9 +83,9 @@ func (r *runner) countersOf(ctx context.Context) ([]server.BackgroundCounters, e
 }
 
 // background is the record's form of what was counted beside a cell.
-func background(d server.BackgroundCounters, cpu time.Duration, transactions int64) *results.Background {
-	return &results.Background{Transactions: transactions, CPUNs: int64(cpu), WALBytes: d.WALBytes,
-		BlocksRead: d.BlocksRead, BlocksWritten: d.BlocksWritten, Checkpoints: d.Checkpoints, Vacuums: d.Vacuums}
+func background(d server.BackgroundCounters, cpu time.Duration, transactions, measured int64) *results.Background {
+	return &results.Background{Transactions: transactions, Measured: measured, CPUNs: int64(cpu), WALBytes: d.WALBytes,
+		PagesRead: d.PagesRead, PagesWritten: d.PagesWritten, Checkpoints: d.Checkpoints, Vacuums: d.Vacuums}
 }
 
 // begin and end take the CPU time between them.

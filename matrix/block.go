@@ -35,7 +35,9 @@ func (r *runner) block(ctx context.Context, p *panel, cell, run int) error {
 		}()
 	}
 	if b := r.plan.Spec.Workload.Builtin; b != nil && b.Writes {
-		if err := r.makeTable(ctx, c.instance, inst.tables[p.index][r.tableOf(p, cell)]); err != nil {
+		// Those that other cells have filled go, too: autovacuum would come for
+		// them in this cell's block.
+		if err := r.makeTable(ctx, c.instance, inst.tables[p.index][r.tableOf(p, cell)], inst.tables[p.index]); err != nil {
 			return err
 		}
 	}
@@ -48,7 +50,7 @@ func (r *runner) block(ctx context.Context, p *panel, cell, run int) error {
 		return err
 	}
 
-	started := time.Now()
+	watch, started := r.watch(), time.Now()
 	l, err := r.openCell(ctx, p, cell, 0)
 	if err != nil {
 		return r.lost(err)
@@ -56,12 +58,12 @@ func (r *runner) block(ctx context.Context, p *panel, cell, run int) error {
 	line := r.line(p, cell, run, 1, started, l.connect)
 	h := r.histograms[0]
 	h.Reset()
-	m, lost := r.blockLoad(ctx, p, &l, side, &line, started)
+	m, lost := r.blockLoad(ctx, p, &l, side, &line, watch, started)
 	l.close()
 	if lost == nil { // sessions report all that they have done when they end
 		var after server.BackgroundCounters
 		if after, lost = r.backgroundCounters(ctx, side); lost == nil {
-			line.Background = background(after.Sub(r.counted), time.Duration(line.Background.CPUNs), transactionsOf(&line))
+			line.Background = background(after.Sub(r.counted), time.Duration(line.Background.CPUNs), transactionsOf(&line), transactionsOf(&line)-line.WarmupTx)
 		}
 	}
 	if err := r.complete(&line, cell, h, lost); err != nil {
@@ -79,26 +81,23 @@ func (r *runner) block(ctx context.Context, p *panel, cell, run int) error {
 }
 
 // blockLoad warms a block's cell up and runs the load.
-func (r *runner) blockLoad(ctx context.Context, p *panel, l *load, side *pgconn.PgConn, line *results.Generation, started time.Time) (results.Machine, error) {
+func (r *runner) blockLoad(ctx context.Context, p *panel, l *load, side *pgconn.PgConn, line *results.Generation, watch watching, started time.Time) (results.Machine, error) {
 	inst := &r.instances[r.plan.Cells[l.cell].instance]
 	before, err := r.backgroundCounters(ctx, side)
 	if err != nil {
-		return r.watch().since(line.Cell), err
+		return watch.since(line.Cell), err
 	}
 	r.counted = before
-	began := time.Now()
-	res, err := r.slice(ctx, l, workload.Slice{Count: p.Warmup})
-	line.WarmupNs, line.WarmupTx = int64(time.Since(began)), res.All
-	if err != nil {
-		return r.watch().since(line.Cell), err
+	if err := r.warmUp(ctx, p, l, line, inst.planned.Blocks); err != nil {
+		return watch.since(line.Cell), err
 	}
-	count, watch, at := l.counts(), r.watch(), time.Since(started)
+	count, at := l.counts(), time.Since(started)
 	cpu, wait := l.times()
 	var beside owned
 	beside.begin(inst, l)
 	slice := workload.Slice{Head: p.Head, Length: time.Duration(p.SliceNs), PerClient: p.perClient, Histogram: r.histograms[0]}
 	stop := r.forceCheckpoints(ctx, p, side, time.Duration(p.SliceNs))
-	res, err = r.slice(ctx, l, slice)
+	res, err := r.slice(ctx, l, slice)
 	if failed := stop(); err == nil {
 		err = failed
 	}
@@ -117,7 +116,8 @@ func (r *runner) blockLoad(ctx context.Context, p *panel, l *load, side *pgconn.
 func (r *runner) backgroundCounters(ctx context.Context, side *pgconn.PgConn) (server.BackgroundCounters, error) {
 	limited, cancel := r.bounded(ctx)
 	defer cancel()
-	return server.Background(limited, side)
+	c, err := server.Background(limited, side)
+	return c, r.lost(err)
 }
 
 // cpu is the CPU time of all processes of a managed instance; -1: not known.
@@ -154,25 +154,34 @@ func (r *runner) checkpoint(ctx context.Context, side *pgconn.PgConn, label stri
 	return nil
 }
 
+// forcedCheckpoints is how many are written in a block whose transactions write
+// WAL.
+const forcedCheckpoints = 2
+
 // forceCheckpoints writes one checkpoint at a third and one at two thirds of a
 // block that writes, so that each holds two cycles at fixed points, however
 // long it is. The function returned waits for their end.
 func (r *runner) forceCheckpoints(ctx context.Context, p *panel, side *pgconn.PgConn, length time.Duration) (wait func() error) {
-	if !p.writes || r.noCheckpoint {
+	if p.Checkpoints == 0 || r.noCheckpoint {
 		return func() error { return nil }
 	}
+	outer := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() {
 		began := time.Now()
-		for third := range 2 {
+		for n := range p.Checkpoints {
 			select {
 			case <-ctx.Done():
 				done <- nil
 				return
-			case <-time.After(time.Until(began.Add(time.Duration(third+1) * length / 3))):
+			case <-time.After(time.Until(began.Add(time.Duration(n+1) * length / time.Duration(p.Checkpoints+1)))):
 			}
-			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryLimit)
+			if ctx.Err() != nil { // both were ready: the block is over
+				done <- nil
+				return
+			}
+			limited, cancel := context.WithTimeout(outer, tryLimit)
 			_, err := side.Exec(limited, "CHECKPOINT").ReadAll()
 			cancel()
 			if err != nil {

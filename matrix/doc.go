@@ -43,9 +43,10 @@
 //     gets an instance as well, all are started anew for every run, and the
 //     replicate is the run. So it is between servers, and for NAME=V1,V2@instance.
 //   - slice: a few ms of one cell, then of the next. Whatever drifts hits all.
-//   - block: a whole run of one cell, after a new start of its instance and a
-//     checkpoint, in random order; where it writes, a checkpoint comes at a third
-//     and at two thirds of it. For costs that land on what cells have in common
+//   - block: a whole run of one cell, in random order, after a checkpoint and,
+//     where the cell has an instance of its own, a new start of that; its table
+//     is new, and those of the other cells are gone. Where it writes, a checkpoint
+//     comes at a third and at two thirds of it. For costs that land on what cells have in common
 //     (WAL, log, write-back), which slices would spread over their neighbours.
 //
 // Settings that differ in schedule go to panels of their own, each with its

@@ -196,6 +196,7 @@ func (r *runner) generation(ctx context.Context, p *panel, run, number int) erro
 	for i := range r.owned {
 		o := &r.owned[i]
 		o.transactions += transactionsOf(&lines[o.line])
+		o.measured += transactionsOf(&lines[o.line]) - lines[o.line].WarmupTx
 	}
 	if number == p.Generations {
 		if err := r.ownedAfter(ctx, lines); err != nil {
@@ -247,12 +248,10 @@ func (r *runner) tolerate(lost error, p *panel, run, number int) error {
 func (r *runner) rounds(ctx context.Context, p *panel, s *session, lines []results.Generation, started time.Time) error {
 	before := make([]counts, len(lines))
 	for _, i := range r.rng.Perm(len(s.loads)) {
-		began := time.Now()
-		res, err := r.slice(ctx, &s.loads[i], workload.Slice{Count: p.Warmup})
-		if err != nil {
+		cold := lines[i].Generation == 1 && r.plan.InstanceAxis()
+		if err := r.warmUp(ctx, p, &s.loads[i], &lines[i], cold); err != nil {
 			return err
 		}
-		lines[i].WarmupNs, lines[i].WarmupTx = int64(time.Since(began)), res.All
 	}
 	for i := range s.loads {
 		before[i] = s.loads[i].counts()
@@ -287,6 +286,22 @@ func (r *runner) rounds(ctx context.Context, p *panel, s *session, lines []resul
 		o.end(&r.instances[o.instance], &s.loads[o.line])
 	}
 	return nil
+}
+
+// warmUp sends a cell's warm-up: as long as the pilot's was or, on an instance
+// that has just been started, until faults and CPU are flat there. What is
+// touched for the first time must not fall into a window, least of all where
+// the cells differ in how much of that there is.
+func (r *runner) warmUp(ctx context.Context, p *panel, l *load, line *results.Generation, cold bool) error {
+	began := time.Now()
+	if cold {
+		n, _, err := r.warmupLength(ctx, p, l)
+		line.WarmupNs, line.WarmupTx = int64(time.Since(began)), int64(n*p.Clients)
+		return err
+	}
+	res, err := r.slice(ctx, l, workload.Slice{Count: p.Warmup})
+	line.WarmupNs, line.WarmupTx = int64(time.Since(began)), res.All
+	return err
 }
 
 // counts are what the kernel counts of a load's backends; -1: not known.

@@ -14,7 +14,7 @@ import (
 	"pgtare/workload"
 )
 
-// Lengths (DESIGN section 2). A slice takes the largest of these.
+// Lengths. A slice takes the largest of these.
 const (
 	minSlice        = 2 * time.Millisecond
 	minSliceShared  = 10 * time.Millisecond // when clients share CPUs
@@ -48,7 +48,6 @@ type panel struct {
 	index     int
 	cells     []int // indices into plan.Cells, those that are measured
 	perClient bool  // slices hold too few transactions for a common window
-	writes    bool  // blocks only: its transactions write WAL
 }
 
 // pilot finds the lengths of every panel with probe slices that are thrown
@@ -152,7 +151,10 @@ func (r *runner) pilotPanel(ctx context.Context, p *panel) error {
 	p.SliceNs, p.perClient = int64(length), p.Clients > 1 && float64(length) < enoughTransactions*float64(slowest)
 	if blocks {
 		p.Rounds, p.Generations = 1, 1
-		p.writes, err = r.writesWAL(ctx, p, open)
+		writes, err := r.writesWAL(ctx, p, open)
+		if writes && !r.noCheckpoint {
+			p.Checkpoints = forcedCheckpoints
+		}
 		return err
 	}
 	p.Rounds = r.plan.Spec.Rounds
@@ -262,7 +264,7 @@ func (r *runner) warmupLength(ctx context.Context, p *panel, l *load) (n int, to
 
 // headLength is the number of transactions after a switch to a cell until the
 // median latency, pooled over slices, stays within 5 % of that of transactions
-// 20 and up (statistics rule 2), and the time they take.
+// 20 and up, and the time they take.
 func headLength(probes [][]int64) (n int, took time.Duration) {
 	pooled := func(from, to int) float64 {
 		var values []float64
@@ -294,7 +296,7 @@ func headLength(probes [][]int64) (n int, took time.Duration) {
 	return n, time.Duration(total)
 }
 
-// sliceLength is DESIGN's rule for the length of a slice.
+// sliceLength is the largest of what a slice must hold, within bounds.
 func sliceLength(single, head time.Duration, sharedCPUs bool) time.Duration {
 	length := max(minSlice, headsPerSlice*head, minTransactions*single)
 	if sharedCPUs {

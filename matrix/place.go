@@ -53,23 +53,23 @@ func (k known) lacks(i int, v, baseline variant) string {
 	return ""
 }
 
-// place is where a variant's cells run, and how.
-type place struct {
+// running is where a variant's cells run, and how.
+type running struct {
 	isolation, schedule string
 	assumed             []server.Setting // of which only their category speaks for this
 }
 
-// place looks a variant up: the strongest of what its differences from the
+// runningOf looks a variant up: the strongest of what its differences from the
 // baseline ask for. It refuses what pgtare can't do.
-func (p *Plan) place(v, baseline variant) (out place, err error) {
-	out = place{isolation: server.SessionIsolation, schedule: server.SliceSchedule}
+func (p *Plan) runningOf(v, baseline variant) (out running, err error) {
+	out = running{isolation: server.SessionIsolation, schedule: server.SliceSchedule}
 	for n, s := range v.settings {
 		from := baseline.settings[n]
 		if s.Value == from.Value {
 			continue
 		}
 		for _, side := range []server.Setting{from, s} {
-			isolation, schedule, assumed, err := p.placeOf(side)
+			isolation, schedule, assumed, err := p.look(side)
 			if err != nil {
 				return out, err
 			}
@@ -93,8 +93,8 @@ func (p *Plan) place(v, baseline variant) (out place, err error) {
 	return out, nil
 }
 
-// placeOf looks one value up.
-func (p *Plan) placeOf(s server.Setting) (isolation, schedule string, assumed bool, err error) {
+// look looks one value up.
+func (p *Plan) look(s server.Setting) (isolation, schedule string, assumed bool, err error) {
 	f, found := p.known.fact(s.Name)
 	if !found {
 		f = server.Fact{Context: "user", Category: "Query Tuning"} // until a server is asked
@@ -137,7 +137,7 @@ func (p *Plan) split(variants []variant, rows []int) split {
 			only := variants[0] // with this one difference
 			only.settings = slices.Clone(only.settings)
 			only.settings[n] = variants[k].settings[n]
-			if at, err := p.place(only, variants[0]); err == nil && at.isolation == server.InstanceIsolation {
+			if at, err := p.runningOf(only, variants[0]); err == nil && at.isolation == server.InstanceIsolation {
 				s.inConf[n] = true
 			}
 		}

@@ -33,7 +33,8 @@ type Plan struct {
 type Instance struct {
 	ID      string
 	Server  int              // index into Spec.Servers
-	Control bool             // holds only the twin of the first server's baseline
+	Control bool             // holds only a twin of the first server's baseline
+	Copy    int              // of several such
 	Conf    []server.Setting // in its configuration
 	// Blocks: it runs only during the blocks of its own cells, each of which
 	// begins with a new start of it.
@@ -104,13 +105,13 @@ func newPlan(spec Spec, k known) (*Plan, error) {
 	variants := spec.variants()
 	var sliced, blocks []int // rows by schedule, the baseline first in both
 	for i, v := range variants {
-		place, err := p.place(v, variants[0])
+		how, err := p.runningOf(v, variants[0])
 		switch {
 		case err != nil:
 			return nil, err
 		case i == 0:
 			sliced, blocks = append(sliced, 0), append(blocks, 0)
-		case place.schedule == server.BlockSchedule:
+		case how.schedule == server.BlockSchedule:
 			blocks = append(blocks, i)
 		default:
 			sliced = append(sliced, i)
@@ -237,7 +238,7 @@ func (p *Plan) addAxes() {
 // like it.
 func (p *Plan) instanceFor(want Instance) int {
 	i := slices.IndexFunc(p.Instances, func(in Instance) bool {
-		return in.Server == want.Server && in.Control == want.Control && in.Blocks == want.Blocks && slices.Equal(in.Conf, want.Conf)
+		return in.Server == want.Server && in.Control == want.Control && in.Copy == want.Copy && in.Blocks == want.Blocks && slices.Equal(in.Conf, want.Conf)
 	})
 	if i < 0 {
 		i = len(p.Instances)
@@ -260,8 +261,8 @@ func (p *Plan) addPanel(mode Mode, schedule string, variants []variant, rows []i
 	alone := schedule == server.BlockSchedule && (split.configures() || len(spec.Servers) > 1)
 
 	// at finds a cell by its place in the cross product.
-	type place struct{ server, vars, variant int }
-	at := map[place]string{}
+	type coordinates struct{ server, vars, variant int }
+	at := map[coordinates]string{}
 	on := map[string]int{} // cell -> instance
 	add := func(c Cell, in Instance, v variant) string {
 		c.Status, c.Reason = "ok", p.known.lacks(in.Server, v, variants[0])
@@ -277,11 +278,11 @@ func (p *Plan) addPanel(mode Mode, schedule string, variants []variant, rows []i
 		c.Server, c.Instance = plannedLabel(spec.Servers[in.Server]), p.Instances[c.instance].ID
 		c.Schedule = schedule
 		if c.Isolation == "" {
-			place, err := p.place(v, variants[0])
+			how, err := p.runningOf(v, variants[0])
 			if err != nil {
-				panic("matrix: a variant without a place: " + err.Error())
+				panic("matrix: a variant that can't run: " + err.Error())
 			}
-			c.Isolation = place.isolation
+			c.Isolation = how.isolation
 		}
 		c.Axes = map[string]string{"server": c.Server, "mode": string(mode), "workload": spec.Workload.Name(), "setting": v.label}
 		c.variant = v.label
@@ -304,7 +305,7 @@ func (p *Plan) addPanel(mode Mode, schedule string, variants []variant, rows []i
 	for s := range spec.Servers {
 		for v, vars := range combinations {
 			for _, k := range rows {
-				at[place{s, v, k}] = add(Cell{Cell: results.Cell{Label: variants[k].label, Vars: vars, Baseline: v == 0 && k == 0}}, Instance{Server: s}, variants[k])
+				at[coordinates{s, v, k}] = add(Cell{Cell: results.Cell{Label: variants[k].label, Vars: vars, Baseline: v == 0 && k == 0}}, Instance{Server: s}, variants[k])
 			}
 		}
 	}
@@ -328,7 +329,7 @@ func (p *Plan) addPanel(mode Mode, schedule string, variants []variant, rows []i
 	for s := range spec.Servers {
 		for v := range combinations {
 			for _, k := range rows {
-				sessions = sessions || v+k > 0 && shared(at[place{s, v, k}], at[place{s, 0, 0}])
+				sessions = sessions || v+k > 0 && shared(at[coordinates{s, v, k}], at[coordinates{s, 0, 0}])
 			}
 		}
 	}
@@ -336,12 +337,16 @@ func (p *Plan) addPanel(mode Mode, schedule string, variants []variant, rows []i
 	twins := map[string]string{} // baseline -> its twin on the same instance
 	var further []results.PlannedComparison
 	for s := range spec.Servers {
-		baseline := at[place{s, 0, 0}]
+		baseline := at[coordinates{s, 0, 0}]
 		for n := range spec.Controls {
-			if !sessions || alone && (n > 0 || s > 0) {
+			if !sessions || alone && s > 0 {
 				break
 			}
-			id := add(Cell{Cell: results.Cell{Label: "control", Vars: combinations[0], ControlOf: baseline}}, Instance{Server: s, Control: alone}, variants[0])
+			own := Instance{Server: s}
+			if alone {
+				own.Control, own.Copy = true, n
+			}
+			id := add(Cell{Cell: results.Cell{Label: "control", Vars: combinations[0], ControlOf: baseline}}, own, variants[0])
 			if n == 0 {
 				twins[baseline] = id
 				p.Controls = append(p.Controls, results.PlannedControl{Panel: p.Panels[panel].ID, Cell: id, Against: baseline, ReplicateUnit: unit(id, baseline)})
@@ -352,19 +357,19 @@ func (p *Plan) addPanel(mode Mode, schedule string, variants []variant, rows []i
 	}
 	instanceTwin := ""
 	if instances && spec.Controls > 0 && !(alone && sessions) {
-		baseline := at[place{0, 0, 0}]
+		baseline := at[coordinates{0, 0, 0}]
 		instanceTwin = add(Cell{Cell: results.Cell{Label: "control instance", Vars: combinations[0], ControlOf: baseline, Isolation: server.InstanceIsolation}},
 			Instance{Control: true}, variants[0])
 		p.Controls = append(p.Controls, results.PlannedControl{Panel: p.Panels[panel].ID, Cell: instanceTwin, Against: baseline, ReplicateUnit: "run"})
 	}
 
-	compare := func(cell, against place, axis string) {
+	compare := func(cell, against coordinates, axis string) {
 		c := results.PlannedComparison{Cell: at[cell], Against: at[against], Axis: axis}
 		c.ReplicateUnit = unit(c.Cell, c.Against)
 		switch {
 		case shared(c.Cell, c.Against):
 			c.Twin = twins[c.Against]
-		case against == place{}:
+		case against == (coordinates{}):
 			c.Twin = cmp.Or(instanceTwin, twins[c.Against])
 		}
 		p.Comparisons = append(p.Comparisons, c)
@@ -372,20 +377,20 @@ func (p *Plan) addPanel(mode Mode, schedule string, variants []variant, rows []i
 	for s := range spec.Servers {
 		for v, vars := range combinations {
 			for _, k := range rows {
-				here := place{s, v, k}
+				here := coordinates{s, v, k}
 				if k > 0 {
-					compare(here, place{s, v, 0}, "setting")
+					compare(here, coordinates{s, v, 0}, "setting")
 				}
 				if k == 0 && schedule == server.BlockSchedule && spec.Schedule != server.BlockSchedule {
 					continue // the panel in slices, if there is one, compares these better
 				}
 				for _, axis := range spec.Vars {
 					if first := combinationAtFirst(combinations, vars, axis); first != v {
-						compare(here, place{s, first, k}, axis.Name)
+						compare(here, coordinates{s, first, k}, axis.Name)
 					}
 				}
 				if s > 0 {
-					compare(here, place{0, v, k}, "server")
+					compare(here, coordinates{0, v, k}, "server")
 				}
 			}
 		}
@@ -471,7 +476,7 @@ func (p *Plan) Print(w io.Writer) error {
 	s := p.Spec
 	runs := fmt.Sprintf("%d runs", s.Runs)
 	if s.Until > 0 {
-		runs = fmt.Sprintf("at least %d runs, until every half-width is at most %g %% or %v have passed,", s.Runs, s.Until, s.MaxTime)
+		runs = fmt.Sprintf("at least %d runs, until every overhead's half-width is at most %g %% or %v have passed,", s.Runs, s.Until, s.MaxTime)
 	}
 	fmt.Fprintf(b, "%d cells in %d panels on %d instances, %s of %s per cell; about %v (a guess before the pilot)\n",
 		len(p.Cells), len(p.Panels), len(p.Instances), runs, s.perRun(), p.Expected().Round(time.Second))
@@ -495,6 +500,9 @@ func (p *Plan) Print(w io.Writer) error {
 	}
 	for i, panel := range p.Panels {
 		fmt.Fprintf(b, "\npanel %s: %s, %s, schedule %s, %d sessions per instance\n", panel.ID, s.Workload.Name(), panel.Mode, panel.Schedule, p.Sessions(i))
+		if panel.Schedule == server.BlockSchedule {
+			fmt.Fprintf(b, "  a checkpoint before each block and, where it writes, %d forced in it\n", forcedCheckpoints)
+		}
 		for _, k := range p.panelCells(i) {
 			c := p.Cells[k]
 			var parts []string

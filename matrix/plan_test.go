@@ -215,6 +215,10 @@ func TestRefused(t *testing.T) {
 	check(plan(Spec{Workload: select1, Servers: serverSpecs(t, "host=/tmp"), Settings: []SettingAxis{set("synchronous_commit", "on", "off")}}), "can't give a running server")
 	env := func(text string) error { _, err := ParseEnv(text); return err }
 	check(env("LD_PRELOAD"), "expected NAME=VALUE")
+	check(env("A\nB=secret"), "expected NAME=VALUE")
+	check(env("PGPORT=5433"), "not passed on")
+	check(plan(Spec{Workload: select1, Settings: []SettingAxis{set("port", "5433")}}), "needs this setting to run its servers")
+	check(plan(Spec{Workload: select1, MaxTime: 1 << 62}), "--max-time at most")
 }
 
 func TestLengths(t *testing.T) {

@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"golang.org/x/sys/unix"
 
 	"pgtare/matrix/host"
 	"pgtare/matrix/server"
+	"pgtare/results"
 	"pgtare/workload"
 	"pgtare/workload/script"
 )
@@ -50,10 +54,13 @@ func (r *runner) scout(ctx context.Context) error {
 	var k known
 	var names []string
 	for i := range r.found {
-		planned := Instance{ID: fmt.Sprintf("i%d", i+1), Server: i}
+		planned := Instance{ID: fmt.Sprintf("i%d", i+1), Server: i, Conf: r.plan.Spec.libraries()}
 		inst, err := r.launch(ctx, planned, r.maxConnections())
 		if inst != nil {
 			r.instances = append(r.instances, *inst)
+		}
+		if na := server.StartRefusal(err, planned.Conf); na != nil {
+			return usagef("%s refuses the baseline: %v; use another first value", r.labels[i], na)
 		}
 		if err != nil {
 			return err
@@ -68,7 +75,18 @@ func (r *runner) scout(ctx context.Context) error {
 	if err := r.unknownEverywhere(k, names); err != nil {
 		return err
 	}
-	return r.replan(k)
+	if err := r.replan(k); err != nil {
+		return err
+	}
+	// Idle sessions weigh before 14: then only one cell's may be open at a time.
+	old := slices.IndexFunc(r.servers, func(s results.Server) bool { return s.VersionNum < 140000 })
+	if n := r.sessionsInSlices(); old >= 0 && n > idleSessionsWeigh && r.plan.asked.Schedule == "" {
+		r.warn("measured-in-blocks", fmt.Sprintf("in slices %d sessions would be open on %s, and before PostgreSQL 14 idle sessions slow all others down, so everything is measured in blocks", n, r.labels[old]),
+			"none needed; more runs make the intervals narrower")
+		r.plan.asked.Schedule = server.BlockSchedule
+		return r.replan(k)
+	}
+	return nil
 }
 
 // replan works the plan out with what is known by now.
@@ -80,6 +98,17 @@ func (r *runner) replan(k known) error {
 	r.plan = plan
 	r.relabel()
 	return nil
+}
+
+// libraries are those that every server must load before it knows their
+// settings: the baseline's.
+func (s Spec) libraries() (conf []server.Setting) {
+	for i, x := range s.variants()[0].settings {
+		if strings.EqualFold(s.Settings[i].Name, "shared_preload_libraries") && !x.Default && s.Servers[0].Kind != server.Conninfo {
+			conf = append(conf, x)
+		}
+	}
+	return conf
 }
 
 // launch makes and starts one instance, or attaches to a server. What it
@@ -138,7 +167,7 @@ func (r *runner) startAll(ctx context.Context) (again bool, err error) {
 	r.instances = nil
 	for _, planned := range r.plan.Instances {
 		at := slices.IndexFunc(running, func(s instance) bool {
-			return s.planned.Server == planned.Server && s.planned.Control == planned.Control && slices.Equal(s.planned.Conf, planned.Conf) &&
+			return s.planned.Server == planned.Server && s.planned.Control == planned.Control && s.planned.Copy == planned.Copy && slices.Equal(s.planned.Conf, planned.Conf) &&
 				(s.managed == nil || s.config.MaxConnections == maxConnections)
 		})
 		inst := instance{planned: planned}
@@ -246,6 +275,17 @@ func (r *runner) sessions() (n int) {
 	return n
 }
 
+// sessionsInSlices is the same for the panels in slices alone: most of their
+// sessions are idle at any time.
+func (r *runner) sessionsInSlices() (n int) {
+	for i, p := range r.plan.Panels {
+		if p.Schedule == server.SliceSchedule {
+			n = max(n, r.plan.Sessions(i))
+		}
+	}
+	return n
+}
+
 // maxConnections is what instances are configured with: alike everywhere, and
 // named in the header; 0 is PostgreSQL's own default.
 func (r *runner) maxConnections() int {
@@ -283,12 +323,12 @@ func (r *runner) relabel() {
 }
 
 // checkSessions refuses a number of sessions that the server doesn't take, or
-// that weighs on its own (DESIGN section 2, "Idle cells weigh too").
+// that weighs on its own: up to 13, 300 idle sessions cost SELECT 1 7 %; in 18 nothing.
 func (r *runner) checkSessions(ctx context.Context, i, sessions int) error {
 	inst := &r.instances[i]
-	if inst.facts.VersionNum < 140000 && sessions > idleSessionsWeigh {
+	if inSlices := r.sessionsInSlices(); inst.facts.VersionNum < 140000 && inSlices > idleSessionsWeigh {
 		return usagef("%d sessions would be open on %s; before PostgreSQL 14 idle sessions slow all others down, so that at most %d can be measured in slices: "+
-			"use fewer clients (-c) or fewer cells", sessions, inst.facts.Label, idleSessionsWeigh)
+			"use --schedule block, fewer clients (-c) or fewer cells", inSlices, inst.facts.Label, idleSessionsWeigh)
 	}
 	if sessions > idleSessionsDoubt && i == 0 {
 		r.warn("many-sessions", fmt.Sprintf("%d sessions are open on each instance, most of them idle at any time", sessions),
@@ -412,7 +452,7 @@ func (r *runner) prepare(ctx context.Context) error {
 				}
 				table := fmt.Sprintf("%s.pgtare_%s%03d", inst.target.Schema(), p.ID, len(inst.tables[k])+1)
 				inst.tables[k] = append(inst.tables[k], table)
-				if err := r.makeTable(ctx, i, table); err != nil {
+				if err := r.makeTable(ctx, i, table, nil); err != nil {
 					return err
 				}
 			}
@@ -421,14 +461,18 @@ func (r *runner) prepare(ctx context.Context) error {
 	return nil
 }
 
-// makeTable makes a built-in workload's table, anew where there is one.
-func (r *runner) makeTable(ctx context.Context, i int, table string) error {
+// makeTable makes a built-in workload's table, and drops those of before.
+func (r *runner) makeTable(ctx context.Context, i int, table string, before []string) error {
 	conn, err := r.connect(ctx, i)
 	if err != nil {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	for _, sql := range append([]string{"DROP TABLE IF EXISTS " + table}, r.plan.Spec.Workload.Builtin.Setup(table)...) {
+	statements := r.plan.Spec.Workload.Builtin.Setup(table)
+	if before != nil {
+		statements = append([]string{"DROP TABLE IF EXISTS " + strings.Join(before, ", ")}, statements...)
+	}
+	for _, sql := range statements {
 		limited, cancel := r.bounded(ctx)
 		_, err := conn.Exec(limited, sql).ReadAll()
 		cancel()
@@ -569,6 +613,9 @@ func (r *runner) lost(err error) error {
 		return usagef("idle_session_timeout ended a session that waited for its next slice: the limit must be at least ten times that wait, so use a longer one (%v)", err)
 	}
 	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == "57P05" {
+		return usagef("idle_session_timeout ended a session before it was measured: the limit must be at least ten times what a session waits for its next slice (%v)", err)
+	}
 	if errors.As(err, &pg) && pg.Code == "53300" {
 		return usagef("%v: use fewer clients (-c) or fewer cells, or allow more connections", err)
 	}
@@ -583,15 +630,35 @@ func (r *runner) lost(err error) error {
 			return fmt.Errorf("%w (noticed when: %v)", dead, err)
 		}
 	}
-	if session != nil && session.SQLState == "" {
-		// A backend that crashes has no last words, but the postmaster does.
+	const crashShutdown = "57P02"
+	if session != nil && (session.SQLState == "" || session.SQLState == crashShutdown) || cut(err) {
+		// A process that crashes has no last words, but the postmaster does.
 		for _, inst := range r.instances {
-			if inst.managed != nil {
-				return fmt.Errorf("%w; the log of %s ends:\n%s", err, inst.facts.Label, inst.managed.LogTail(6))
+			if inst.managed == nil || inst.managed.PID() == 0 {
+				continue
 			}
+			tail := inst.managed.LogTail(8)
+			remedy := ""
+			if strings.Contains(tail, unix.ENOSPC.Error()) || strings.Contains(tail, "No space left on device") {
+				remedy = "; there is no room for the cluster: make some, or use another directory (--cache-dir)"
+			}
+			return fmt.Errorf("%w%s; the log of %s ends:\n%s", err, remedy, inst.facts.Label, tail)
 		}
 	}
+	if errors.Is(err, unix.EMFILE) {
+		return usagef("%v: this process may open too few files for so many sessions; raise the limit (ulimit -n), or use fewer clients (-c) or fewer cells", err)
+	}
 	return err
+}
+
+// cut says whether an error is that of a connection that broke off.
+func cut(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return false
+	}
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) ||
+		errors.Is(err, net.ErrClosed) || strings.HasSuffix(err.Error(), "conn closed")
 }
 
 func (r *runner) logEnd(i int) int64 {

@@ -91,11 +91,11 @@ func (r *runner) warnOfAssumptions(variants []variant) {
 	var order []string
 	for _, c := range r.plan.Cells {
 		at := slices.IndexFunc(variants, func(v variant) bool { return v.label == c.variant })
-		place, err := r.plan.place(variants[at], variants[0])
+		how, err := r.plan.runningOf(variants[at], variants[0])
 		if err != nil || c.Status != "ok" {
 			continue
 		}
-		for _, s := range place.assumed {
+		for _, s := range how.assumed {
 			if cells[s.String()] == nil {
 				order = append(order, s.String())
 			}
@@ -144,13 +144,14 @@ func (r *runner) unknownEverywhere(k known, names []string) error {
 // checkNormalized looks again at what the server made of the values, since
 // 100us is 0 ms: a cell must run where that belongs.
 func (r *runner) checkNormalized() error {
+	baseline := r.plan.Spec.variants()[0]
 	for _, c := range r.plan.Cells {
 		if c.Status != "ok" || c.Schedule == server.BlockSchedule {
 			continue
 		}
 		for _, s := range c.Settings {
 			f, _ := r.plan.known.fact(s.Name)
-			if !r.plan.Spec.varies(s.Name) || s.Default {
+			if s.Default || s.Value == baseline.value(s.Name) { // the same in every cell of its panel
 				continue
 			}
 			if isolation, schedule, _, reason := server.Isolation(s.Name, c.ReadBack[s.Name], f.Context, f.Category); schedule == server.BlockSchedule {
@@ -160,16 +161,6 @@ func (r *runner) checkNormalized() error {
 		}
 	}
 	return nil
-}
-
-// varies says whether the cells differ in a setting.
-func (s Spec) varies(name string) bool {
-	for _, a := range s.Settings {
-		if a.Name == name {
-			return len(a.Values) > 1
-		}
-	}
-	return false
 }
 
 // makePanels lists what is measured, n/a left out.

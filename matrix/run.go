@@ -132,13 +132,18 @@ func (r *runner) log(format string, args ...any) {
 }
 
 func (r *runner) warn(code, text, remedy string, cells ...string) {
+	r.warnForbidding("", code, text, remedy, cells...)
+}
+
+// warnForbidding raises a doubt because of which something must not be said.
+func (r *runner) warnForbidding(what, code, text, remedy string, cells ...string) {
 	if cells == nil {
 		cells = []string{}
 	}
-	r.warnings = append(r.warnings, results.Warning{Code: code, Cells: cells, Text: text, Remedy: remedy})
+	r.warnings = append(r.warnings, results.Warning{Code: code, Cells: cells, Text: text, Remedy: remedy, Forbids: what})
 }
 
-// grace is how long after a deadline an answer is waited for (DESIGN: 10 s or
+// grace is how long after a deadline an answer is waited for (10 s or
 // ten of the longest transactions).
 func (r *runner) grace() time.Duration { return max(10*time.Second, 10*r.longest) }
 

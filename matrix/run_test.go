@@ -247,7 +247,7 @@ func TestBlocks(t *testing.T) {
 		if len(g.Slices.N) != 1 || g.Slices.T[0] < int64(600*time.Millisecond) || g.Slices.ElapsedNs[0] < g.Slices.T[0] {
 			t.Errorf("block of %s: slices %+v, expected one of 600 ms", g.Cell, g.Slices)
 		}
-		if b == nil || b.Checkpoints != 2 || b.CPUNs <= 0 || b.WALBytes < 50*g.Slices.N[0] || b.Transactions != g.WarmupTx+g.Slices.All[0] {
+		if b == nil || b.Checkpoints != 2 || b.CPUNs <= 0 || b.WALBytes < 50*g.Slices.N[0] || b.Transactions != g.WarmupTx+g.Slices.All[0] || b.Measured != g.Slices.All[0] {
 			t.Errorf("block of %s, %d transactions: background %+v", g.Cell, g.Slices.N[0], b)
 		}
 	}
@@ -282,7 +282,7 @@ func TestInstances(t *testing.T) {
 		if g.Generation < rec.Header.Panels[0].Generations {
 			continue // the run's background is with its last
 		}
-		if rec.Header.Servers[0].VersionNum >= quickCounters && (g.Background == nil || g.Background.CPUNs < 0 || g.Background.Transactions < g.WarmupTx) {
+		if rec.Header.Servers[0].VersionNum >= quickCounters && (g.Background == nil || g.Background.CPUNs < 0 || g.Background.Measured <= transactionsOf(&g) || g.Background.Transactions <= g.Background.Measured) {
 			t.Errorf("cell %s: background %+v", g.Cell, g.Background)
 		}
 	}
@@ -337,6 +337,8 @@ func TestExercised(t *testing.T) {
 		{Spec{Workload: builtinWorkload(t, "select1"), Settings: []SettingAxis{set("track_io_timing", "off", "on")}}, "0 pages were read"},
 		{Spec{Workload: builtinWorkload(t, "insert"), Settings: []SettingAxis{set("track_functions", "none", "all")}}, "no function is called"},
 		{Spec{Workload: builtinWorkload(t, "select1"), Settings: []SettingAxis{set("track_activities", "off", "on")}}, ""},
+		{Spec{Workload: builtinWorkload(t, "select1"), Settings: []SettingAxis{set("synchronous_commit", "on", "off")}}, "bytes of WAL"}, // by blocks
+		{Spec{Workload: builtinWorkload(t, "select1"), Settings: []SettingAxis{{Name: "track_io_timing", Values: []string{"off", "on"}, Instance: true}}}, "0 pages were read"},
 		{Spec{Workload: scriptWorkload(t, "select count(*) from (select n from generate_series(1, 5000) n order by n desc) s"),
 			Settings: []SettingAxis{set("work_mem", "64kB"), set("track_io_timing", "off", "on")}}, ""}, // spills to a temporary file
 	} {

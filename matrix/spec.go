@@ -34,7 +34,7 @@ type Spec struct {
 	Rounds       int           // per generation; 0: by the pilot
 	Pin          Pin
 	Seed         int64
-	// Until is the half-width in per cent at which the matrix stops (rule 15 of
+	// Until is the half-width in per cent at which the matrix stops (NextLook of
 	// package stats); Runs is then the least number. 0: after Runs.
 	Until   float64
 	MaxTime time.Duration // no run begins later; 0: no limit, or 10 minutes with Until
@@ -43,11 +43,16 @@ type Spec struct {
 // EnvVar is a variable of the servers' environment.
 type EnvVar struct{ Name, Value string }
 
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
 // ParseEnv reads the argument of --env, NAME=VALUE.
 func ParseEnv(text string) (EnvVar, error) {
 	name, value, found := strings.Cut(text, "=")
-	if !found || name == "" {
-		return EnvVar{}, usagef("--env %s: expected NAME=VALUE", text)
+	if !found || !envName.MatchString(name) {
+		return EnvVar{}, usagef("--env %q: expected NAME=VALUE, the name of letters, digits and underscores", name)
+	}
+	if strings.HasPrefix(name, "PG") {
+		return EnvVar{}, usagef("--env %s: PostgreSQL's own variables steer how servers start and are not passed on; use --set", name)
 	}
 	return EnvVar{name, value}, nil
 }
@@ -210,6 +215,12 @@ func (p Pin) String() string {
 	return p.Kind
 }
 
+// reserved are the settings by which pgtare finds, reaches and stops its servers;
+// their files are its own.
+var reserved = []string{"data_directory", "config_file", "hba_file", "ident_file", "external_pid_file", "port", "listen_addresses",
+	"unix_socket_directories", "unix_socket_permissions", "unix_socket_group", "superuser_reserved_connections", "allow_alter_system",
+	"restart_after_crash", "log_directory", "log_filename", "log_file_mode"}
+
 // Limits of a matrix, far above sense, that keep a record readable.
 const (
 	maxRuns         = 10000
@@ -218,6 +229,7 @@ const (
 	maxClients      = 10000
 	maxDuration     = 10000 * time.Second
 	maxTransactions = 1_000_000_000
+	maxMaxTime      = 30 * 24 * time.Hour
 )
 
 // axisNames are the axes that every matrix has.
@@ -267,9 +279,9 @@ func (s Spec) check() (Spec, error) {
 			s.MaxTime = 10 * time.Minute
 		}
 	}
-	if s.Runs < 0 || s.Runs > maxRuns || s.Rounds > maxRounds || s.Controls > maxControls || s.Clients > maxClients || s.Duration > maxDuration || s.Transactions > maxTransactions {
-		return s, usagef("out of range: --runs is 1 to %d, --generation at most %d, --controls at most %d, -c at most %d, -T at most %v, -t at most %d",
-			maxRuns, maxRounds, maxControls, maxClients, maxDuration, maxTransactions)
+	if s.Runs < 0 || s.Runs > maxRuns || s.Rounds > maxRounds || s.Controls > maxControls || s.Clients > maxClients || s.Duration > maxDuration || s.MaxTime > maxMaxTime || s.Transactions > maxTransactions {
+		return s, usagef("out of range: --runs is 1 to %d, --generation at most %d, --controls at most %d, -c at most %d, -T at most %v, -t at most %d, --max-time at most %v",
+			maxRuns, maxRounds, maxControls, maxClients, maxDuration, maxTransactions, maxMaxTime)
 	}
 	if s.Slice > 0 && (s.Slice < 500*time.Microsecond || s.Slice > 10*time.Second) {
 		return s, usagef("--slice %v: a slice takes 500us to 10s", s.Slice)
@@ -335,6 +347,9 @@ func (s Spec) checkScript() error {
 func (s Spec) checkNames() error {
 	seen := map[string]bool{}
 	for _, a := range s.Settings {
+		if slices.Contains(reserved, strings.ToLower(a.Name)) {
+			return usagef("--set %s: pgtare needs this setting to run its servers, so it can't be weighed", a.Name)
+		}
 		if key := strings.ToLower(a.Name); seen[key] {
 			return usagef("--set %s is given twice; give its values at once: --set %s=V1,V2", a.Name, a.Name)
 		} else {

@@ -3,6 +3,7 @@ package matrix
 import (
 	"fmt"
 	"math"
+	"runtime/debug"
 	"time"
 
 	"pgtare/results"
@@ -39,7 +40,7 @@ func (r *runner) enough(run int, passed time.Duration) (over bool, err error) {
 }
 
 // timeToLook says whether every comparison has the replicates of its next look
-// (rule 15 of package stats). Stopping goes by width and never by a verdict,
+// ([stats.NextLook]). Stopping goes by width and never by a verdict,
 // which would raise false alarms fourfold.
 func (r *runner) timeToLook(run int) bool {
 	have := map[string]int{} // by panel and unit
@@ -72,6 +73,8 @@ func (r *runner) panelOf(cell string) *panel {
 // widest is the largest half-width of the matrix's deciding intervals so far,
 // in per cent: by the record and the code that will print it.
 func (r *runner) widest() (float64, error) {
+	// measure has switched the collector off, and this makes much garbage.
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	rec, err := results.ReadFile(r.writer.Path())
 	if err != nil {
 		return 0, fmt.Errorf("read the record back: %w", err)
@@ -80,14 +83,15 @@ func (r *runner) widest() (float64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("look how wide the intervals are: %w", err)
 	}
-	widest := 0.0
+	widest, found := rep.Widest()
+	if !found {
+		return math.Inf(1), nil
+	}
 	for _, c := range rep.Comparisons {
-		switch {
-		case c.Verdict == report.NotExercised:
-		case c.Lo == nil || c.Hi == nil:
+		// Where runs differ the report takes them for the replicates, and few of
+		// these are not enough however narrow the interval is.
+		if stats.Unit(c.ReplicateUnit) == stats.ByRun && c.Replicates < stats.NextLook(0, stats.ByRun) {
 			return math.Inf(1), nil
-		default:
-			widest = max(widest, (*c.Hi-*c.Lo)/2)
 		}
 	}
 	return widest, nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pgtare/matrix/server"
+	"pgtare/results"
 	"pgtare/workload"
 )
 
@@ -53,7 +54,7 @@ func (r *runner) decideSchedule(p *panel) {
 	}
 	share := fmt.Sprintf("%.0f %% of %d samples of the baseline's sessions were waiting for locks (Lock, LWLock)", 100*float64(locks)/float64(total), total)
 	if r.plan.Spec.Schedule == server.SliceSchedule {
-		r.warn("convoys", share+": queues for locks take longer to form than a slice lasts", "measure in blocks (--schedule block)", r.cellIDs(p)...)
+		r.warnForbidding(results.ForbidsSame, "convoys", share+": queues for locks take longer to form than a slice lasts", "measure in blocks (--schedule block)", r.cellIDs(p)...)
 		return
 	}
 	r.warn("measured-in-blocks", share+", so the panel is measured in blocks", "none needed; more runs make the intervals narrower", r.cellIDs(p)...)
@@ -120,7 +121,9 @@ func (r *runner) sampleWaits(ctx context.Context, p *panel, cell int) error {
 				return
 			case <-tick.C:
 			}
-			res, err := conn.Exec(context.WithoutCancel(sampling), sql).ReadAll()
+			limited, cancel := r.bounded(ctx)
+			res, err := conn.Exec(limited, sql).ReadAll()
+			cancel()
 			if err != nil {
 				done <- fmt.Errorf("look what the sessions of %s wait for: %w", r.plan.Cells[cell].Server, err)
 				return

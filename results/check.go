@@ -88,8 +88,11 @@ func (c *checker) header(h *Header) string {
 		if p.Clients < 1 || p.Clients > 1e6 || p.Threads < 1 || p.Threads > p.Clients {
 			return fmt.Sprintf("panel %q: %d clients in %d threads", clip(p.ID), p.Clients, p.Threads)
 		}
-		if !inRange(0, int64(p.Head), p.SliceNs, int64(p.Rounds), int64(p.Generations), int64(p.Warmup), p.TransactionNs, int64(p.Sessions)) {
+		if !inRange(0, int64(p.Head), p.SliceNs, int64(p.Rounds), int64(p.Generations), int64(p.Warmup), p.TransactionNs, int64(p.Sessions), int64(p.Checkpoints)) {
 			return fmt.Sprintf("panel %q: a negative or absurd length", clip(p.ID))
+		}
+		if p.Rounds > maxRound || p.Generations > maxRuns {
+			return fmt.Sprintf("panel %q: %d generations of %d rounds", clip(p.ID), p.Generations, p.Rounds)
 		}
 		for kind, n := range p.Waits {
 			if !inRange(0, n) {
@@ -146,6 +149,9 @@ func (c *checker) header(h *Header) string {
 		x := cells[p.Cell]
 		if x == nil {
 			return fmt.Sprintf("a comparison of the unknown cell %q", clip(p.Cell))
+		}
+		if p.Cell == p.Against || p.Twin != "" && (p.Twin == p.Against || p.Twin == p.Cell) {
+			return fmt.Sprintf("a comparison of cell %q with itself", clip(p.Cell))
 		}
 		ids := []string{p.Cell, p.Against}
 		if p.Twin != "" {
@@ -208,7 +214,7 @@ func (c *checker) generation(g *Generation) string {
 	if !inRange(-1, g.ConnectNs, g.WarmupNs, g.WarmupTx, g.Faults, g.Switches, g.Moves) {
 		return "connect_ns, warmup_ns, warmup_tx, minor_faults, involuntary_switches or moves is negative or absurd"
 	}
-	if b := g.Background; b != nil && !inRange(-1, b.Transactions, b.CPUNs, b.WALBytes, b.BlocksRead, b.BlocksWritten, b.Checkpoints, b.Vacuums) {
+	if b := g.Background; b != nil && !inRange(-1, b.Transactions, b.Measured, b.CPUNs, b.WALBytes, b.PagesRead, b.PagesWritten, b.Checkpoints, b.Vacuums) {
 		return "background: a negative or absurd figure"
 	}
 	for code, n := range g.Failures {
@@ -345,8 +351,8 @@ func (c *checker) unknownCells(w *Warning) string {
 	if w.Code == "" {
 		return "a warning without a code"
 	}
-	if w.Blocks != "" && w.Blocks != BlocksSame && w.Blocks != BlocksVerdict {
-		return fmt.Sprintf("warning %s blocks %q (same, verdict)", clip(w.Code), clip(w.Blocks))
+	if w.Forbids != "" && w.Forbids != ForbidsSame && w.Forbids != ForbidsVerdict {
+		return fmt.Sprintf("warning %s forbids %q (same, verdict)", clip(w.Code), clip(w.Forbids))
 	}
 	for _, id := range w.Cells {
 		if c.cells[id] == nil {

@@ -109,7 +109,7 @@
 //	code     a word that programs know it by
 //	cells    which it is about; none: all
 //	text, remedy   for people
-//	blocks   what must not be said because of it: "same", "verdict"; missing: nothing
+//	forbids  what must not be said because of it: "same", "verdict"; missing: nothing
 //
 // # end
 //

@@ -247,7 +247,7 @@ func TestFormatErrors(t *testing.T) {
 	const late = 10 // the warning
 	check("warning about nothing", set(late, []any{"c9"}, "cells"), late, "unknown cell")
 	check("warning without a code", set(late, "", "code"), late, "without a code")
-	check("warning blocks something else", set(late, "everything", "blocks"), late, "everything")
+	check("warning forbids something else", set(late, "everything", "forbids"), late, "everything")
 	check("status of the end", set(last, "splendid", "status"), last, "splendid")
 	check("generation after the end", whole+lines[1], last+1, "generation after the end")
 	check("machine after the end", whole+lines[machine-1], last+1, "machine after the end")

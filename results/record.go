@@ -112,8 +112,10 @@ type Panel struct {
 	Threads  int    `json:"threads"`
 	Script   string `json:"script"`   // its text
 	Schedule string `json:"schedule"` // slice, block
-	Pin      string `json:"pin"`      // placement in force: none, core:0, ...
-	Engine   string `json:"engine"`   // what sends the load and how it waits for answers: wire/epoll, wire/io_uring
+	// Checkpoints are forced in each block, at equal distances; 0: none are.
+	Checkpoints int    `json:"checkpoints"`
+	Pin         string `json:"pin"`    // placement in force: none, core:0, ...
+	Engine      string `json:"engine"` // what sends the load and how it waits for answers: wire/epoll, wire/io_uring
 
 	// Frozen by the pilot, alike for all cells of the panel.
 	Head          int   `json:"head"` // transactions per client sent before the window opens
@@ -188,15 +190,15 @@ type Warning struct {
 	Cells  []string `json:"cells"`          // empty: all
 	Text   string   `json:"text"`
 	Remedy string   `json:"remedy"`
-	// Blocks is what must not be said of these cells because of it: "same"
+	// Forbids is what must not be said of these cells because of it: "same"
 	// (that there is no cost), "verdict" (anything), "" nothing.
-	Blocks string `json:"blocks,omitempty"`
+	Forbids string `json:"forbids,omitempty"`
 }
 
-// What a warning blocks.
+// What a warning forbids.
 const (
-	BlocksSame    = "same"
-	BlocksVerdict = "verdict"
+	ForbidsSame    = "same"
+	ForbidsVerdict = "verdict"
 )
 
 // Machine is a line of the record: what the machine did while a generation of
@@ -224,13 +226,14 @@ type Machine struct {
 // that it served meanwhile: during a block, or during a run in slices. -1: not
 // known.
 type Background struct {
-	Transactions  int64 `json:"transactions"`   // that the counters below cover, those of the warm-up included
-	CPUNs         int64 `json:"cpu_ns"`         // of all server processes but the cell's backends, during the slices
-	WALBytes      int64 `json:"wal_bytes"`      // written
-	BlocksRead    int64 `json:"blocks_read"`    // pages that were not in shared buffers
-	BlocksWritten int64 `json:"blocks_written"` // pages written by checkpointer, background writer and backends
-	Checkpoints   int64 `json:"checkpoints"`    // begun, timed and requested
-	Vacuums       int64 `json:"vacuums"`        // autovacuum and autoanalyze runs that ended
+	Transactions int64 `json:"transactions"`  // that the counters below cover, those of the warm-up included
+	CPUNs        int64 `json:"cpu_ns"`        // of all server processes but the cell's backends, during the slices
+	Measured     int64 `json:"measured"`      // transactions that CPUNs covers: those of the slices
+	WALBytes     int64 `json:"wal_bytes"`     // written
+	PagesRead    int64 `json:"pages_read"`    // pages that were not in shared buffers
+	PagesWritten int64 `json:"pages_written"` // pages written by checkpointer, background writer and backends
+	Checkpoints  int64 `json:"checkpoints"`   // begun, timed and requested
+	Vacuums      int64 `json:"vacuums"`       // autovacuum and autoanalyze runs that ended
 }
 
 // Generation is one line of the record: what one cell did on one set of

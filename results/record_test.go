@@ -40,7 +40,7 @@ func made() *Record {
 			Controls:    []PlannedControl{{Panel: "p1", Cell: "c3", Against: "c1", ReplicateUnit: "generation"}},
 			Warnings:    []Warning{early},
 		},
-		Warnings: []Warning{early, {Type: "warning", Code: "log-line", Cells: nil, Text: "a line appeared in the log", Blocks: BlocksSame}},
+		Warnings: []Warning{early, {Type: "warning", Code: "log-line", Cells: nil, Text: "a line appeared in the log", Forbids: ForbidsSame}},
 		End:      &End{Type: "end", Ended: at.Add(time.Minute), Status: "complete"},
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -49,7 +49,7 @@ func made() *Record {
 			g := Generation{Type: "generation", Panel: "p1", Cell: id, Run: run, Generation: 1, Started: at, MeanNs: 30_000.5, P50Ns: 30_000, P95Ns: 31_000, P99Ns: 32_000, P999Ns: 33_000, MaxNs: 34_000,
 				Failures: map[string]int64{"57014": 2}, ConnectNs: 1_000_000, WarmupNs: 2_000_000, WarmupTx: 20, Faults: -1, Switches: 3, Moves: 1}
 			if id == "c2" {
-				g.Background = &Background{Transactions: 220, CPUNs: 5_000_000, WALBytes: 1_000_000, BlocksRead: 7, BlocksWritten: 120, Checkpoints: 1, Vacuums: -1}
+				g.Background = &Background{Transactions: 220, CPUNs: 5_000_000, WALBytes: 1_000_000, PagesRead: 7, PagesWritten: 120, Checkpoints: 1, Vacuums: -1}
 			}
 			h := NewHistogram()
 			for round := range int64(3) {

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -175,10 +176,14 @@ func (w *Writer) writeLine(v any) error {
 		w.size += int64(n)
 		return nil
 	}
-	if w.size > 0 {
-		err = fmt.Errorf("write the record %s: %w; it holds %s and can be read", w.path, err, w.kept())
+	remedy := ""
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		remedy = "; make room there, or name another file with -o"
+	}
+	if w.generations > 0 {
+		err = fmt.Errorf("write the record %s: %w; it holds %s and can be read%s", w.path, err, w.kept(), remedy)
 	} else {
-		err = fmt.Errorf("write the record %s: %w; it holds nothing", w.path, err)
+		err = fmt.Errorf("write the record %s: %w; it holds nothing that was measured%s", w.path, err, remedy)
 	}
 	if n > 0 {
 		cut := w.file.Truncate(w.size)
@@ -187,7 +192,7 @@ func (w *Writer) writeLine(v any) error {
 		}
 		if cut != nil {
 			// Nothing may follow a torn line: the reader forgives only the last one.
-			w.stuck = fmt.Errorf("%w up to an incomplete last line (it could not be cut off: %v)", err, cut)
+			w.stuck = fmt.Errorf("%w; its incomplete last line could not be cut off: %v", err, cut)
 			return w.stuck
 		}
 	}

@@ -145,7 +145,7 @@ func TestTornLineStays(t *testing.T) {
 	disk := &small{File: w.file.(*os.File), room: 100, stuck: true}
 	w.file = disk
 	err = w.WriteGeneration(&rec.Generations[0])
-	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "the plan and no generation") || !strings.Contains(err.Error(), "incomplete last line") {
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "nothing that was measured") || !strings.Contains(err.Error(), "incomplete last line") {
 		t.Fatalf("error is %v", err)
 	}
 	disk.room = 1 << 20

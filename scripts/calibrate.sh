@@ -233,6 +233,7 @@ reading_server() {
 }
 
 part_d() {
+	export THROWAWAY_CPU=0 # the server's, and pgbench's
 	local version=v0.0.0-20260908200009-22c9c6c9d4da i k s side stretches=${seconds%.*} name lengths=()
 	[ -z "$quick" ] || stretches=2
 	[ "$stretches" -ge 1 ] || stretches=1
@@ -276,8 +277,6 @@ part_e() {
 	[ "$(nproc)" -gt 1 ] || { echo "part e needs two CPUs" >&2; return 0; }
 	taskset -c 1 sh -c 'while :; do :; done' &
 	busy=$!
-	sh -c 'while :; do :; done' &
-	busy="$busy $!"
 	for i in $(seq "$(share 20)"); do
 		measure "$(printf 'e-%03d' "$i")" $((3600000 + i)) --server "$prefix" -b select1 -c 1 -M simple --pin core:0 "${equal_cells[@]}" "${time_per_cell[@]}"
 	done

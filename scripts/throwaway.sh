@@ -4,7 +4,7 @@
 # CPU; THROWAWAY_BINDIR=DIR takes the PostgreSQL there.
 #
 #   throwaway_start DIRECTORY            sets PGHOST, PGUSER, PGDATABASE
-#   throwaway_pgbench SECONDS SCRIPT     prints tps; client and backend on CPU 0
+#   throwaway_pgbench SECONDS SCRIPT     prints tps; the client on the server's CPU
 #   throwaway_stop                       also called when the shell exits
 
 throwaway_dir=
@@ -38,18 +38,9 @@ throwaway_start() {
 }
 
 throwaway_pgbench() {
-	# The backend inherits nothing from the client, so it is moved by hand as
-	# soon as it is there.
-	taskset -c 0 pgbench -n -f "$2" -T "$1" -c 1 2>/dev/null >"$throwaway_dir/pgbench.out" &
-	local pgbench=$! backend=
-	for _ in $(seq 100); do
-		backend=$(psql -Atc "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgbench'" | head -n 1)
-		[ -z "$backend" ] || break
-		sleep 0.01
-	done
-	[ -z "$backend" ] || taskset -pc 0 "$backend" >/dev/null 2>&1 || true
-	wait "$pgbench"
-	awk '/^tps = /{ print $3 }' "$throwaway_dir/pgbench.out"
+	local pgbench=$throwaway_bin/pgbench # Debian's /usr/bin/pgbench is a Perl script that looks for it
+	[ -x "$pgbench" ] || pgbench=pgbench
+	taskset -c "$THROWAWAY_CPU" "$pgbench" -n -f "$2" -T "$1" -c 1 2>/dev/null | awk '/^tps = /{ print $3 }'
 }
 
 throwaway_stop() {

@@ -103,7 +103,7 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.slice, "slice", 0, "length `D` of a slice (default by the pilot, 2ms to 100ms)")
 	f.StringVar(&o.schedule, "schedule", "auto", "`SCHEDULE` of all cells: slice, block (a whole run of one cell after the other), or auto, by what their settings act on")
 	f.IntVar(&o.rounds, "generation", 0, "rounds `N` on the same backends (default by the pilot, 20 or more)")
-	f.StringVar(&o.until, "until", "", "measure until every interval's half-width is at most `PCT`, e.g. 0.5 or 0.5%")
+	f.StringVar(&o.until, "until", "", "measure until the interval of every overhead has a half-width of at most `PCT`, e.g. 0.5 or 0.5%")
 	f.DurationVar(&o.maxTime, "max-time", 0, "begin no run after `D` of measuring, e.g. 5m (with --until default 10m)")
 	f.StringArrayVar(&o.envs, "env", nil, "`NAME=VALUE` in the environment of the servers that pgtare starts")
 	f.Int64Var(&o.seed, "seed", 0, "`N` that all orders are drawn from (default by chance; the record keeps it)")

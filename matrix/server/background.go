@@ -99,19 +99,19 @@ func processCPU(pid int) time.Duration {
 // reset, whoever did it. Compare two readings.
 type BackgroundCounters struct {
 	WALBytes int64 // inserted since the cluster was made
-	// BlocksRead are pages that were not in shared buffers, of all databases.
-	BlocksRead int64
-	// BlocksWritten are pages of shared buffers written by the checkpointer,
+	// PagesRead are pages that were not in shared buffers, of all databases.
+	PagesRead int64
+	// PagesWritten are pages of shared buffers written by the checkpointer,
 	// the background writer and backends, and pages by which files grew.
-	BlocksWritten int64
-	Checkpoints   int64 // begun, timed and requested; of timed ones also those that found nothing to do
-	Vacuums       int64 // autovacuum and autoanalyze runs in this database that ended
+	PagesWritten int64
+	Checkpoints  int64 // begun, timed and requested; of timed ones also those that found nothing to do
+	Vacuums      int64 // autovacuum and autoanalyze runs in this database that ended
 }
 
 // Sub returns c - before.
 func (c BackgroundCounters) Sub(before BackgroundCounters) BackgroundCounters {
 	return BackgroundCounters{
-		c.WALBytes - before.WALBytes, c.BlocksRead - before.BlocksRead, c.BlocksWritten - before.BlocksWritten,
+		c.WALBytes - before.WALBytes, c.PagesRead - before.PagesRead, c.PagesWritten - before.PagesWritten,
 		c.Checkpoints - before.Checkpoints, c.Vacuums - before.Vacuums,
 	}
 }

@@ -73,12 +73,12 @@ func testBackground(t *testing.T, in *Instance) {
 	during("CREATE TABLE big (t text) WITH (autovacuum_enabled = off)", "ALTER TABLE big ALTER t SET STORAGE PLAIN")
 	c := during("INSERT INTO big SELECT repeat('x', 1000) FROM generate_series(1, 10000)", "CHECKPOINT", "CHECKPOINT")
 	t.Logf("10000 rows of 1 kB, two checkpoints: %+v", c)
-	if c.WALBytes < 10_000_000 || c.WALBytes > 60_000_000 || c.BlocksWritten < 1430 || c.BlocksWritten > 8000 || c.Checkpoints != 2 {
+	if c.WALBytes < 10_000_000 || c.WALBytes > 60_000_000 || c.PagesWritten < 1430 || c.PagesWritten > 8000 || c.Checkpoints != 2 {
 		t.Errorf("10000 rows of 1 kB, two checkpoints: %+v", c)
 	}
 	c = during("SELECT count(*) FROM big", "SELECT count(*) FROM big") // sets hint bits, so it writes pages, too, and WAL where these have checksums
 	t.Logf("two scans: %+v", c)
-	if c.BlocksRead < 2*1430-2*128 || c.BlocksRead > 3*1430 || c.Checkpoints != 0 || c.WALBytes > 20_000_000 {
+	if c.PagesRead < 2*1430-2*128 || c.PagesRead > 3*1430 || c.Checkpoints != 0 || c.WALBytes > 20_000_000 {
 		t.Errorf("two scans of 1430 pages past 128 buffers: %+v", c)
 	}
 	before := read()

@@ -13,7 +13,7 @@ import (
 // Counters are what a database has read and written, since its statistics
 // were reset. Compare two readings.
 type Counters struct {
-	BlocksRead   int64   // pages that were not in shared buffers
+	PagesRead    int64   // pages that were not in shared buffers
 	BlocksHit    int64   // pages that were
 	ReadMs       float64 // time of reading pages, with track_io_timing
 	WriteMs      float64 // time of writing pages in backends, with track_io_timing
@@ -25,7 +25,7 @@ type Counters struct {
 // Sub returns c - before.
 func (c Counters) Sub(before Counters) Counters {
 	return Counters{
-		c.BlocksRead - before.BlocksRead, c.BlocksHit - before.BlocksHit, c.ReadMs - before.ReadMs, c.WriteMs - before.WriteMs,
+		c.PagesRead - before.PagesRead, c.BlocksHit - before.BlocksHit, c.ReadMs - before.ReadMs, c.WriteMs - before.WriteMs,
 		c.TempBytes - before.TempBytes, c.WALBytes - before.WALBytes, c.Transactions - before.Transactions,
 	}
 }
@@ -50,7 +50,7 @@ SELECT blks_read, blks_hit, blk_read_time, blk_write_time, temp_bytes, xact_comm
 	}
 	r := rows[0]
 	return Counters{
-		BlocksRead: num(r[0]), BlocksHit: num(r[1]), ReadMs: float(r[2]), WriteMs: float(r[3]), TempBytes: num(r[4]), Transactions: num(r[5]), WALBytes: num(r[6]),
+		PagesRead: num(r[0]), BlocksHit: num(r[1]), ReadMs: float(r[2]), WriteMs: float(r[3]), TempBytes: num(r[4]), Transactions: num(r[5]), WALBytes: num(r[6]),
 	}, nil
 }
 

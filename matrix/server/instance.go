@@ -265,6 +265,10 @@ func (in *Instance) Start(ctx context.Context) error {
 	return nil
 }
 
+// startPatience is how long a server may take to be ready: a fresh cluster
+// takes a second.
+const startPatience = 2 * time.Minute
+
 // await waits until the postmaster says that it is ready.
 //
 // Note: asking by connecting would write "the database system is starting up"
@@ -272,11 +276,14 @@ func (in *Instance) Start(ctx context.Context) error {
 func (in *Instance) await(ctx context.Context, p *postmaster) error {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
+	patience := time.After(startPatience)
 	for {
 		select {
+		case <-patience:
+			return fmt.Errorf("the server is not ready after %v; the end of its log:\n%s", startPatience, in.LogTail(15))
 		case <-p.done:
 			text, _, _ := in.LogSince(p.log) // without it the error still says how
-			return &StartError{How: p.how, Log: tail(text, 15)}
+			return &StartError{How: p.how, Log: tail(in.masked(text), 15)}
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
@@ -409,6 +416,16 @@ func processState(pid int) byte {
 	return text[i+2]
 }
 
+// masked hides the values that --env gave, which a server may quote.
+func (in *Instance) masked(text string) string {
+	for _, v := range in.env {
+		if _, value, _ := strings.Cut(v, "="); len(value) > 3 {
+			text = strings.ReplaceAll(text, value, "***")
+		}
+	}
+	return text
+}
+
 // LogTail returns the last n lines of the server's log.
 func (in *Instance) LogTail(n int) string {
 	st, err := os.Stat(in.logPath())
@@ -438,7 +455,7 @@ func (in *Instance) LogSince(offset int64) (text string, next int64, err error) 
 	} else if _, err = f.Seek(offset, io.SeekStart); err == nil {
 		var b []byte
 		b, err = io.ReadAll(io.LimitReader(f, 1<<20))
-		text, next = string(b), offset+int64(len(b))
+		text, next = in.masked(string(b)), offset+int64(len(b))
 	}
 	if err != nil {
 		return "", 0, fmt.Errorf("read the server's log: %w", err)

@@ -223,7 +223,7 @@ const (
 // of WAL for each, is taken for that.
 func (n Needs) Unmet(c Counters) string {
 	const pageSize = 8192
-	pages := c.BlocksRead + c.TempBytes/pageSize
+	pages := c.PagesRead + c.TempBytes/pageSize
 	switch {
 	case n == NeedsIO && pages <= c.Transactions/100 && c.WriteMs == 0:
 		return fmt.Sprintf("%d pages were read from or written to files in %d transactions", pages, c.Transactions)
@@ -237,14 +237,20 @@ func (n Needs) Unmet(c Counters) string {
 // may. It says only what is certain. needs is what the counters must show
 // besides.
 func CanAct(name string, w Workload) (reason string, needs Needs) {
-	if name = strings.ToLower(name); ofAutovacuum(name) && w.Longest < 2*autovacuumNaptime {
+	if name = strings.ToLower(name); ofAutovacuum(name) && w.Longest < 2*autovacuumNaptime && !w.anyStatement(vacuums) {
 		return fmt.Sprintf("autovacuum looks at a database once in %v, and a cell is measured for %v in one piece; it takes two such rounds (-T %.0f --schedule block)",
 			autovacuumNaptime, w.Longest, 2*autovacuumNaptime.Seconds()), ""
 	}
 	switch name {
 	case "track_io_timing", "backend_flush_after":
 		return "", NeedsIO
-	case "log_checkpoints", "checkpoint_flush_after", "bgwriter_flush_after", "checkpoint_completion_target":
+	case "log_checkpoints", "checkpoint_flush_after", "bgwriter_flush_after":
+		return "", NeedsWAL
+	case "checkpoint_completion_target":
+		if w.Longest < 2*checkpointTimeout {
+			return fmt.Sprintf("it spreads the checkpoints that come by time, every %v, and a cell is measured for %v in one piece (-T %.0f --schedule block)",
+				checkpointTimeout, w.Longest, 2*checkpointTimeout.Seconds()), ""
+		}
 		return "", NeedsWAL
 	case "track_wal_io_timing", "synchronous_commit", "wal_compression", "commit_delay", "commit_siblings", "full_page_writes", "fsync", "wal_init_zero", "wal_recycle":
 		return "", NeedsWAL
@@ -275,8 +281,13 @@ func CanAct(name string, w Workload) (reason string, needs Needs) {
 	return "", ""
 }
 
-// autovacuumNaptime is the default of autovacuum_naptime.
-const autovacuumNaptime = time.Minute
+// The defaults of autovacuum_naptime and checkpoint_timeout.
+const (
+	autovacuumNaptime = time.Minute
+	checkpointTimeout = 5 * time.Minute
+)
+
+var vacuums = regexp.MustCompile(`(?i)\b(vacuum|analyze)\b`)
 
 // ofAutovacuum says whether a setting acts when autovacuum works, or on when it
 // does.

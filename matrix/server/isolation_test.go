@@ -140,11 +140,11 @@ func TestCanAct(t *testing.T) {
 	}
 	unmet(NeedsNothing, Counters{}, false)
 	unmet(NeedsIO, Counters{BlocksHit: 5, WALBytes: 100}, true)
-	unmet(NeedsIO, Counters{BlocksRead: 1}, false)
-	unmet(NeedsIO, Counters{BlocksRead: 50, Transactions: 100_000}, true) // catalogs
-	unmet(NeedsIO, Counters{BlocksRead: 50_000, Transactions: 100_000}, false)
+	unmet(NeedsIO, Counters{PagesRead: 1}, false)
+	unmet(NeedsIO, Counters{PagesRead: 50, Transactions: 100_000}, true) // catalogs
+	unmet(NeedsIO, Counters{PagesRead: 50_000, Transactions: 100_000}, false)
 	unmet(NeedsIO, Counters{TempBytes: 1 << 20, Transactions: 100}, false)
-	unmet(NeedsWAL, Counters{BlocksRead: 5}, true)
+	unmet(NeedsWAL, Counters{PagesRead: 5}, true)
 	unmet(NeedsWAL, Counters{WALBytes: 5000, Transactions: 100_000}, true) // the checkpointer
 	unmet(NeedsWAL, Counters{WALBytes: 100_000, Transactions: 1000}, false)
 }

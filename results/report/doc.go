@@ -29,15 +29,15 @@
 //
 // # Doubts
 //
-// The record brings its own warnings. Others are found here; what one blocks is
+// The record brings its own warnings. Others are found here; what one forbids is
 // not said of its cells: same, or any verdict.
 //
 // Of the record and the comparisons: record-cut, record-torn, interrupted,
 // failed, untrusted, control-failed, no-control, cell-failed, failures (above
-// 1 %; blocks any verdict: what fails takes another time than what succeeds),
+// 1 %; forbids any verdict: what fails takes another time than what succeeds),
 // generations-lost, latency-mismatch (mean latency and clients / tps are 10 %
-// apart; blocks same), no-interval, few-replicates, bursts, outlier,
-// runs-differ, carry-over, bimodal (both block same), first-run (the last four
+// apart; forbids same), no-interval, few-replicates, bursts, outlier,
+// runs-differ, carry-over, bimodal (both forbid same), first-run (the last four
 // are explained in package stats), builds-differ (compiler, optimization or options of servers that
 // are compared), slow-build (-O0, -Os, assertions).
 //
@@ -50,7 +50,7 @@
 //     and both together are at work for a quarter of the time
 //     (21 to 32 % here; 45 % in the mail of 2006 that this table is modelled on).
 //     A thread without idle time is what limits; and of a cost in the server less
-//     than half shows. Blocks same.
+//     than half shows. Forbids same.
 //   - preempted: one client or its backend was ready to run for more than 10 % of
 //     the time and did not get a CPU: the waits, less what the job thread used, for
 //     which its backend waits as a matter of course on a shared core.
@@ -70,7 +70,7 @@
 //     thread's.
 //   - throttled: the control group was held up for more than 0.1 % of the time. It
 //     is 0 without a quota, and half of the time with a fifth of a CPU; a single
-//     hold-up of a ms per second is too little to tell. Blocks same: the quota, not
+//     hold-up of a ms per second is too little to tell. Forbids same: the quota, not
 //     the work, sets the pace.
 //   - governor: it is known, and not performance. No threshold.
 //   - frequency: the fastest CPU of each line varied by more than 10 %: an idle
@@ -81,7 +81,7 @@
 //   - clocksource-changed: the kernel's, while the matrix ran.
 //   - unequal-checkpoints, unequal-vacuums: cells that are compared had them not
 //     equally often per transaction, by more than where blocks begin within the
-//     interval explains (two standard deviations of at most 1/2 per block). Blocks
+//     interval explains (two standard deviations of at most 1/2 per block). Forbids
 //     same.
 //
 // Note: involuntary context switches were to be the sign of preemption. They
@@ -99,7 +99,7 @@
 //	environment   the machine, the record's id and start, the command line, the servers with their builds
 //	trusted       whether all controls held; null where none could be judged
 //	margin        per cent: within it, "same"
-//	warnings[]    code, cells (empty: all), text, remedy, blocks (same, verdict; lacking: nothing)
+//	warnings[]    code, cells (empty: all), text, remedy, forbids (same, verdict; lacking: nothing)
 //	controls[]    panel, cell, against, pct, lo, hi, t, p, replicates, ok
 //	panels[]      id, head, slice_ns, rounds, heterogeneity{f,p}, anchor{tps,seconds} of the baseline on the
 //	              first server, anchors[] on all; beside these what the panel is: workload, mode, protocol,
@@ -111,7 +111,7 @@
 //	              ends with its window, so that a stall is met more rarely than in unbroken load),
 //	              head_ns, begin_ns, commit_ns (means of a slice), server_cpu_ns, client_cpu_ns (per transaction),
 //	              client_share_pct (of the CPU time of clients and backends),
-//	              background{cpu_ns, wal_bytes, blocks_read, blocks_written (per transaction), checkpoints, vacuums
+//	              background{cpu_ns, wal_bytes, pages_read, pages_written (per transaction), checkpoints, vacuums
 //	              (counts)}: what the cell's instance did beside; null where it served other cells meanwhile
 //	comparisons[] cell, against, axis, pct, lo, hi, ns, ns_lo, ns_hi, typical{pct,lo,hi}, total{pct,lo,hi},
 //	              bursts{pct,p} (null where typical and total agree), cpu{pct,lo,hi,ns,ns_lo,ns_hi},
@@ -123,7 +123,7 @@
 // 0.05 all comparisons of the panel take the run for the replicate, and
 // replicate_unit says so. percentiles[] is empty where fewer than 100
 // transactions lie beyond a quantile; p99.9 is there for blocks only. A warning
-// that has the key blocks takes verdicts back: "same" the verdict same,
+// that has the key forbids takes verdicts back: "same" the verdict same,
 // "verdict" slower and faster too; the comparison is unclear then, and reason
 // names the doubt.
 //

@@ -25,7 +25,7 @@ const latencyApartPct = 10
 func warnings(of []results.Warning) []Warning {
 	out := []Warning{}
 	for _, w := range of {
-		out = append(out, Warning{Code: w.Code, Cells: nonNil(w.Cells), Text: w.Text, Remedy: w.Remedy, Blocks: w.Blocks})
+		out = append(out, Warning{Code: w.Code, Cells: nonNil(w.Cells), Text: w.Text, Remedy: w.Remedy, Forbids: w.Forbids})
 	}
 	return out
 }
@@ -37,7 +37,7 @@ func (r *Report) doubts(rec *results.Record, j judgement) []Warning {
 	add := func(code string, cells []string, remedy, format string, args ...any) {
 		out = append(out, Warning{Code: code, Cells: nonNil(cells), Text: fmt.Sprintf(format, args...), Remedy: remedy})
 	}
-	blocks := func(what string) { out[len(out)-1].Blocks = what }
+	forbids := func(what string) { out[len(out)-1].Forbids = what }
 	where := func(match func(c *Cell) bool) []string {
 		var ids []string
 		for i := range r.Cells {
@@ -81,7 +81,11 @@ func (r *Report) doubts(rec *results.Record, j judgement) []Warning {
 		uncontrolled[panel] = !slices.ContainsFunc(r.Controls, func(c Control) bool { return c.Panel == panel && c.OK != nil })
 	}
 	if cells := where(func(c *Cell) bool { return uncontrolled[c.Panel] }); len(cells) > 0 {
-		add("no-control", cells, "ask for a control (--controls 1) and at least 3 replicates of it", "no control could be judged, so there is no verdict")
+		remedy := "ask for a control (--controls 1)"
+		if len(r.Plan.Controls) > 0 {
+			remedy = "ask for at least 3 replicates (--runs 3)"
+		}
+		add("no-control", cells, remedy, "no control could be judged, so there is no verdict")
 	}
 
 	if cells := where(func(c *Cell) bool { return c.Status == "failed" }); len(cells) > 0 {
@@ -94,7 +98,7 @@ func (r *Report) doubts(rec *results.Record, j judgement) []Warning {
 		}
 		add("failures", cells, "find out why by the SQLSTATEs and the server's log; the time of failed transactions is in the figures, and only successes are counted",
 			"up to %.1f %% of the transactions failed", worst)
-		blocks(results.BlocksVerdict)
+		forbids(results.ForbidsVerdict)
 	}
 	if cells := where(func(c *Cell) bool { return c.lost > 0 && c.Status != "failed" }); len(cells) > 0 {
 		add("generations-lost", cells, "see the server's log", "generations ended early and are not in the figures (%s)", r.firstLost(rec, cells))
@@ -111,7 +115,7 @@ func (r *Report) doubts(rec *results.Record, j judgement) []Warning {
 	if len(cells) > 0 {
 		add("latency-mismatch", cells, "look at the client's share of the CPU, and for stalls between transactions",
 			"clients / tps and the mean latency are two measures of one time, but differ by up to %.0f %%", apart)
-		blocks(results.BlocksSame)
+		forbids(results.ForbidsSame)
 	}
 
 	out = append(out, r.comparisonDoubts(j)...)

@@ -36,12 +36,12 @@ var vdsoClocks = []string{
 // Background is what a cell's instance did beside its transactions, in all
 // generations (blocks) in which it served no other cell. nil: not known.
 type Background struct {
-	CPUNs         *float64 `json:"cpu_ns"` // per transaction, as the next three
-	WALBytes      *float64 `json:"wal_bytes"`
-	BlocksRead    *float64 `json:"blocks_read"`
-	BlocksWritten *float64 `json:"blocks_written"`
-	Checkpoints   *int64   `json:"checkpoints"` // counts
-	Vacuums       *int64   `json:"vacuums"`
+	CPUNs        *float64 `json:"cpu_ns"` // per transaction, as the next three
+	WALBytes     *float64 `json:"wal_bytes"`
+	PagesRead    *float64 `json:"pages_read"`
+	PagesWritten *float64 `json:"pages_written"`
+	Checkpoints  *int64   `json:"checkpoints"` // counts
+	Vacuums      *int64   `json:"vacuums"`
 }
 
 // clientShare is the clients' part of the CPU time of clients and backends, in
@@ -81,22 +81,18 @@ func background(generations []*results.Generation) *Background {
 		}
 		known = true
 		// The CPU time is that of the slices, the counters cover more.
-		var all total
-		for _, n := range g.Slices.All {
-			all.add(n)
-		}
-		cpu.add(b.CPUNs, int64(all))
+		cpu.add(b.CPUNs, max(b.Measured, 0))
 		covered := max(b.Transactions, 0)
 		wal.add(b.WALBytes, covered)
-		read.add(b.BlocksRead, covered)
-		written.add(b.BlocksWritten, covered)
+		read.add(b.PagesRead, covered)
+		written.add(b.PagesWritten, covered)
 		count(&checkpoints, b.Checkpoints)
 		count(&vacuums, b.Vacuums)
 	}
 	if !known {
 		return nil
 	}
-	out := &Background{CPUNs: cpu.value(), WALBytes: wal.value(), BlocksRead: read.value(), BlocksWritten: written.value()}
+	out := &Background{CPUNs: cpu.value(), WALBytes: wal.value(), PagesRead: read.value(), PagesWritten: written.value()}
 	if checkpoints >= 0 {
 		out.Checkpoints = &checkpoints
 	}
@@ -213,7 +209,7 @@ func (r *Report) clientBound(byCell map[string][]*results.Generation) []Warning 
 	})
 	if cells != nil {
 		e := join(all)
-		out = append(out, Warning{Code: "client-bound", Cells: cells, Blocks: results.BlocksSame, Remedy: "more job threads (-j), and CPUs for them",
+		out = append(out, Warning{Code: "client-bound", Cells: cells, Forbids: results.ForbidsSame, Remedy: "more job threads (-j), and CPUs for them",
 			Text: fmt.Sprintf("the job threads were busy for %s %% of the time%s: the figure may be pgtare's own, and a cost in the server need not show", fixed(e.pct(), 0), e.String())})
 	}
 	bound := cells
@@ -226,7 +222,7 @@ func (r *Report) clientBound(byCell map[string][]*results.Generation) []Warning 
 		}
 	}
 	if cells != nil {
-		out = append(out, Warning{Code: "client-bound", Cells: cells, Blocks: results.BlocksSame, Remedy: "a script with more work for the server, or CPUs of their own for clients and backends",
+		out = append(out, Warning{Code: "client-bound", Cells: cells, Forbids: results.ForbidsSame, Remedy: "a script with more work for the server, or CPUs of their own for clients and backends",
 			Text: fmt.Sprintf("clients and backends share CPUs, and up to %s %% of their CPU time is the clients': the figure is pgtare's more than the server's, and a cost in the server shows at less than half its size", fixed(most, 0))})
 	}
 	return out
@@ -377,7 +373,7 @@ func (r *Report) disturbed(rec *results.Record) []Warning {
 		}
 		return float64(min(m.ThrottledNs, m.ElapsedNs)), float64(m.ElapsedNs) // the kernel adds CPUs up
 	}); len(cells) > 0 {
-		out = append(out, Warning{Code: "throttled", Cells: cells, Blocks: results.BlocksSame, Remedy: "give the container or service more CPU quota, or none",
+		out = append(out, Warning{Code: "throttled", Cells: cells, Forbids: results.ForbidsSame, Remedy: "give the container or service more CPU quota, or none",
 			Text: fmt.Sprintf("the CPU quota of the control group held everything up for %s %% of the time%s: what costs more CPU uses the quota up sooner, and need not show in time", fixed(e.pct(), 1), e.String())})
 	}
 	return out
@@ -469,7 +465,11 @@ func (r *Report) unequal(byCell map[string][]*results.Generation) []Warning {
 			if b1 == 0 || b2 == 0 {
 				continue
 			}
-			apart := math.Abs(n1-n2*t1/t2) / math.Sqrt(float64(b1+b2)) // in what chance moves
+			// They come at intervals of time or of WAL, so that cells of unlike
+			// speed have unlike counts per transaction or per block as a matter of
+			// course. Both must be apart.
+			chance := math.Sqrt(float64(b1 + b2))
+			apart := min(math.Abs(n1-n2*t1/t2), math.Abs(n1-n2*float64(b1)/float64(b2))) / chance
 			if apart <= 1 {
 				continue
 			}
@@ -480,7 +480,7 @@ func (r *Report) unequal(byCell map[string][]*results.Generation) []Warning {
 			}
 		}
 		if cells != nil {
-			out = append(out, Warning{Code: kind.code, Cells: unique(cells), Blocks: results.BlocksSame, Remedy: kind.remedy,
+			out = append(out, Warning{Code: kind.code, Cells: unique(cells), Forbids: results.ForbidsSame, Remedy: kind.remedy,
 				Text: text + ", more apart than the moments at which blocks begin explain"})
 		}
 	}

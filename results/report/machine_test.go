@@ -64,8 +64,8 @@ func TestMachineDoubts(t *testing.T) {
 		if cells != nil && !slices.Equal(w.Cells, cells) || cells == nil && len(w.Cells) != 0 && len(w.Cells) != len(r.Cells) {
 			t.Errorf("%s: cells %q, want %q", name, w.Cells, cells)
 		}
-		if w.Blocks != blocks || w.Remedy == "" {
-			t.Errorf("%s: blocks %q, remedy %q", name, w.Blocks, w.Remedy)
+		if w.Forbids != blocks || w.Remedy == "" {
+			t.Errorf("%s: blocks %q, remedy %q", name, w.Forbids, w.Remedy)
 		}
 		for _, part := range parts {
 			if !strings.Contains(w.Text, part) {
@@ -104,7 +104,7 @@ func TestMachineDoubts(t *testing.T) {
 			}
 		})
 	}
-	check("job threads busy", busy(93), nothing, "client-bound", []string{one}, results.BlocksSame, "93 %", "20 of 20 generations", "worst 93.0 %")
+	check("job threads busy", busy(93), nothing, "client-bound", []string{one}, results.ForbidsSame, "93 %", "20 of 20 generations", "worst 93.0 %")
 	check("job threads nearly busy", busy(88), nothing, "", nil, "")
 	share := func(server, client int64) matrix {
 		return each(base, func(c *results.Cell, g *results.Generation) {
@@ -115,7 +115,7 @@ func TestMachineDoubts(t *testing.T) {
 			}
 		})
 	}
-	check("most CPU is the client's", share(10_000, 11_000), nothing, "client-bound", []string{one}, results.BlocksSame, "52 %")
+	check("most CPU is the client's", share(10_000, 11_000), nothing, "client-bound", []string{one}, results.ForbidsSame, "52 %")
 	check("half of it", share(11_000, 10_900), nothing, "", nil, "")
 	check("most of little: the statement waits for something else", share(100, 1000), nothing, "", nil, "")
 	apart := share(10_000, 11_000)
@@ -177,8 +177,8 @@ func TestMachineDoubts(t *testing.T) {
 		if i == 7 {
 			m.ThrottledNs = 5e8
 		}
-	}), "throttled", all, results.BlocksSame, "2.5 %", "1 of 20", "worst 50.0 %")
-	check("throttled on both CPUs", base, lines(func(m *results.Machine) { m.ThrottledNs = 2e9 }), "throttled", all, results.BlocksSame, "for 100.0 % of the time")
+	}), "throttled", all, results.ForbidsSame, "2.5 %", "1 of 20", "worst 50.0 %")
+	check("throttled on both CPUs", base, lines(func(m *results.Machine) { m.ThrottledNs = 2e9 }), "throttled", all, results.ForbidsSame, "for 100.0 % of the time")
 	check("throttled for a moment", base, machine(func(i int, m *results.Machine) {
 		if i == 7 {
 			m.ThrottledNs = 1e7
@@ -222,7 +222,7 @@ func TestMachineDoubts(t *testing.T) {
 		})
 	}
 	check("checkpoints by chance", events(6), nothing, "", nil, "")
-	check("unequal checkpoints", events(7), nothing, "unequal-checkpoints", []string{one}, results.BlocksSame, "47 checkpoints in 20000 transactions against 40 checkpoints in 20000")
+	check("unequal checkpoints", events(7), nothing, "unequal-checkpoints", []string{one}, results.ForbidsSame, "47 checkpoints in 20000 transactions against 40 checkpoints in 20000")
 	check("as many per transaction", beside(func(c *results.Cell, g *results.Generation) *results.Background {
 		if isOne(c) {
 			return &results.Background{Transactions: 2000, Checkpoints: 4, Vacuums: 2}
@@ -235,7 +235,7 @@ func TestMachineDoubts(t *testing.T) {
 			b.Vacuums = 0
 		}
 		return b
-	}), nothing, "unequal-vacuums", []string{one}, results.BlocksSame, "0 autovacuum runs")
+	}), nothing, "unequal-vacuums", []string{one}, results.ForbidsSame, "0 autovacuum runs")
 	check("nothing counted", beside(func(*results.Cell, *results.Generation) *results.Background {
 		return &results.Background{Transactions: 0, Checkpoints: 5, Vacuums: 9}
 	}), nothing, "", nil, "")
@@ -296,7 +296,7 @@ func TestWorkBeside(t *testing.T) {
 				g.Slices.ServerCPU[i], g.Slices.ClientCPU[i], g.Slices.All[i] = 5500, 4500, 10
 			}
 			g.Slices.ClientCPU[0] = -1 // not measured: counts for neither
-			g.Background = &results.Background{Transactions: 200, CPUNs: 6000, WALBytes: 20_000 * int64(g.Generation%2), BlocksRead: -1, BlocksWritten: 50, Checkpoints: 2, Vacuums: -1}
+			g.Background = &results.Background{Transactions: 200, Measured: 120, CPUNs: 6000, WALBytes: 20_000 * int64(g.Generation%2), PagesRead: -1, PagesWritten: 50, Checkpoints: 2, Vacuums: -1}
 		}
 		return true
 	}
@@ -313,7 +313,7 @@ func TestWorkBeside(t *testing.T) {
 			t.Fatalf("share %v, background %v", c.ClientSharePct, b)
 		}
 		// CPU time goes by the 12 x 10 transactions of the slices, 20 generations.
-		if *b.CPUNs != 50 || *b.WALBytes != 50 || b.BlocksRead != nil || *b.BlocksWritten != 0.25 || *b.Checkpoints != 40 || b.Vacuums != nil {
+		if *b.CPUNs != 50 || *b.WALBytes != 50 || b.PagesRead != nil || *b.PagesWritten != 0.25 || *b.Checkpoints != 40 || b.Vacuums != nil {
 			t.Errorf("%+v", b)
 		}
 	}
@@ -346,8 +346,8 @@ func TestScheduleText(t *testing.T) {
 				c.Isolation, c.Schedule = "instance", "block"
 			}
 		}
-	}, "schedule slice: on one instance with others, in turns of slices (baseline, track_activities=on, log_min_duration_statement=100, statement_timeout=100 and 1 more); block: each cell on an instance of its own, one after the other (all)")
-	says(m, func(rec *results.Record) { rec.Header.Until = 1.5 }, "until: measured until every half-width was <= 1.5 %: 5 runs.")
+	}, "schedule slice: on one instance with others, in turns of slices (baseline, track_activities=on, log_min_duration_statement=100, statement_timeout=100 and 1 more); block: each cell on an instance of its own, one after the other, a checkpoint before each block (all)")
+	says(m, func(rec *results.Record) { rec.Header.Until = 1.5 }, "until: measured until every overhead's half-width was <= 1.5 %: 5 runs.")
 	says(m, func(rec *results.Record) { rec.Header.Until = 0.01 }, "it ended before, after 5 runs: the widest is")
 	says(m, func(rec *results.Record) {
 		rec.Header.Until = 1.5

@@ -67,9 +67,9 @@ type Warning struct {
 	Cells  []string `json:"cells"` // empty: all
 	Text   string   `json:"text"`
 	Remedy string   `json:"remedy"`
-	// Blocks is what isn't said of these cells because of it: results.BlocksSame,
-	// results.BlocksVerdict, "" nothing.
-	Blocks string `json:"blocks,omitempty"`
+	// Forbids is what isn't said of these cells because of it: results.ForbidsSame,
+	// results.ForbidsVerdict, "" nothing.
+	Forbids string `json:"forbids,omitempty"`
 }
 
 // Control is a twin against its baseline.
@@ -265,24 +265,24 @@ func Build(rec *results.Record) (*Report, error) {
 	found := r.judge(data)
 	r.Warnings = append(warnings(rec.Warnings), r.doubts(rec, found)...)
 	r.Warnings = append(r.Warnings, r.statisticsDoubts(data, found)...)
-	r.block()
+	r.forbid()
 	return r, nil
 }
 
-// block takes the verdicts back that a warning forbids: "same" asserts that
+// forbid takes the verdicts back that a warning forbids: "same" asserts that
 // there is no cost, which a doubt may make impossible where a cost that was
 // found still stands. A comparison is met through its cell, its baseline or the
 // twin in its reference. The figures stay as they are, and so do the verdicts of
 // the others: that p was adjusted for a comparison which is blocked only makes
 // it larger.
-func (r *Report) block() {
+func (r *Report) forbid() {
 	for i := range r.Comparisons {
 		c := &r.Comparisons[i]
 		for _, w := range r.Warnings {
 			met := len(w.Cells) == 0 || slices.ContainsFunc(w.Cells, func(id string) bool {
 				return id == c.Cell || id == c.Against || c.twin != "" && id == c.twin
 			})
-			if met && forbids(w.Blocks, stats.Verdict(c.Verdict)) {
+			if met && forbids(w.Forbids, stats.Verdict(c.Verdict)) {
 				c.Reason = ptr(fmt.Sprintf("not called %s because of the doubt %s", c.Verdict, w.Code))
 				c.Verdict = string(stats.Unclear)
 			}
@@ -294,12 +294,29 @@ func (r *Report) block() {
 // what it names.
 func forbids(blocks string, v stats.Verdict) bool {
 	switch blocks {
-	case results.BlocksSame:
+	case results.ForbidsSame:
 		return v == stats.Same
-	case results.BlocksVerdict:
+	case results.ForbidsVerdict:
 		return v == stats.Same || v == stats.Slower || v == stats.Faster
 	}
 	return false
+}
+
+// Widest is the largest half-width, in per cent, among the intervals of the
+// overheads; found is false where one that could have an interval has none yet.
+// Cells that failed and settings that can't act never will.
+func (r *Report) Widest() (pct float64, found bool) {
+	found = true
+	for _, c := range r.Comparisons {
+		switch {
+		case c.Verdict == NotExercised, r.cell(c.Cell).Status == "failed", r.cell(c.Against).Status == "failed":
+		case c.Lo == nil || c.Hi == nil:
+			found = false
+		default:
+			pct = max(pct, (*c.Hi-*c.Lo)/2)
+		}
+	}
+	return pct, found
 }
 
 // panel copies what is reported of a panel.
@@ -392,7 +409,7 @@ func (r *Report) judge(d *data) judgement {
 	return j
 }
 
-// heterogeneity tests in every panel whether its runs differ (rule 13) and says
+// heterogeneity tests in every panel whether its runs differ and says
 // where they do. What is drawn anew at each run meets all cells of a panel, so
 // it is answered for the panel and not for each comparison. Panel.Heterogeneity
 // is the test with the smallest p, adjusted for the number of tests.

@@ -165,7 +165,7 @@ func cases() map[string]matrix {
 		}
 	}
 	m.edit = func(c *results.Cell, g *results.Generation) bool {
-		b := &results.Background{Transactions: g.Slices.All[0] + 100, CPUNs: 2100 * g.Slices.All[0], WALBytes: 190 * (g.Slices.All[0] + 100), BlocksRead: 3, BlocksWritten: 420, Checkpoints: 1, Vacuums: int64(g.Run % 2)}
+		b := &results.Background{Transactions: g.Slices.All[0] + 100, Measured: g.Slices.All[0], CPUNs: 2100 * g.Slices.All[0], WALBytes: 190 * (g.Slices.All[0] + 100), PagesRead: 3, PagesWritten: 420, Checkpoints: 1, Vacuums: int64(g.Run % 2)}
 		if strings.Contains(c.Label, "wal_compression") || c.Label == "all" {
 			b.WALBytes, b.CPUNs = b.WALBytes*2/3, b.CPUNs*5/4
 		}
@@ -558,7 +558,7 @@ func TestExtremes(t *testing.T) {
 			}
 			b := []int64{1, 1, 1, 1, 1, 1, 1}
 			spoil(b, true)
-			g.Background = &results.Background{Transactions: b[0], CPUNs: b[1], WALBytes: b[2], BlocksRead: b[3], BlocksWritten: b[4], Checkpoints: b[5], Vacuums: b[6]}
+			g.Background = &results.Background{Transactions: b[0], Measured: b[0], CPUNs: b[1], WALBytes: b[2], PagesRead: b[3], PagesWritten: b[4], Checkpoints: b[5], Vacuums: b[6]}
 			g.Moves, g.Switches = values[rng.IntN(len(values))], values[rng.IntN(len(values))]
 			for _, column := range [][]int64{s.HeadNs, s.ElapsedNs, s.ServerCPU, s.ClientCPU, s.ServerWait, s.ClientWait, s.BeginNs, s.CommitNs} {
 				spoil(column, true)

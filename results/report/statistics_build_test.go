@@ -112,7 +112,7 @@ func TestCarryOver(t *testing.T) {
 	}
 	r := build(t, ordered(0.3))
 	w := code(r, "carry-over")
-	if w == nil || !slices.Equal(w.Cells, []string{"p1-s1-v1-1"}) || w.Blocks != results.BlocksSame || !strings.Contains(w.Text, "what follows track_activities=on takes +2") {
+	if w == nil || !slices.Equal(w.Cells, []string{"p1-s1-v1-1"}) || w.Forbids != results.ForbidsSame || !strings.Contains(w.Text, "what follows track_activities=on takes +2") {
 		t.Fatalf("30 %% carried over: %+v", w)
 	}
 	// What the doubt says of the overhead is what happened to it: -30 %/5.
@@ -130,7 +130,7 @@ func TestBimodalDoubt(t *testing.T) {
 		return true
 	}
 	r := build(t, m)
-	if w := code(r, "bimodal"); w == nil || !slices.Equal(w.Cells, []string{"p1-s1-v1-4"}) || w.Blocks != results.BlocksSame {
+	if w := code(r, "bimodal"); w == nil || !slices.Equal(w.Cells, []string{"p1-s1-v1-4"}) || w.Forbids != results.ForbidsSame {
 		t.Errorf("a generation in four is 80 %% slower: %+v", w)
 	}
 }
@@ -156,7 +156,7 @@ func TestBlockedSame(t *testing.T) {
 		t.Fatalf("equal cells are %s", v)
 	}
 	m.change = func(h *results.Header) {
-		h.Warnings = []results.Warning{{Code: "made-up", Cells: []string{"p1-s1-v1-1"}, Text: "t", Remedy: "r", Blocks: results.BlocksSame}}
+		h.Warnings = []results.Warning{{Code: "made-up", Cells: []string{"p1-s1-v1-1"}, Text: "t", Remedy: "r", Forbids: results.ForbidsSame}}
 	}
 	r := build(t, m)
 	if c := r.Comparisons[0]; c.Verdict != "unclear" || c.Reason == nil || !strings.Contains(*c.Reason, "made-up") || c.Pct == nil {

@@ -92,7 +92,7 @@ func (r *Report) carryOver(d *data, j judgement, cells []string, samples []stats
 			why = append(why, fmt.Sprintf("what follows %s takes %+.1f %%", r.name(id), effects[i].Pct))
 		}
 	}
-	return []Warning{{Code: "carry-over", Cells: unique(met), Blocks: results.BlocksSame, Remedy: "measure these cells by blocks (--schedule block), or longer slices (--slice)",
+	return []Warning{{Code: "carry-over", Cells: unique(met), Forbids: results.ForbidsSame, Remedy: "measure these cells by blocks (--schedule block), or longer slices (--slice)",
 		Text: fmt.Sprintf("cells cost those that come after them: %s. A cell never follows itself, so overheads here are off by up to %.2f %%", strings.Join(why, ", "), worst)}}
 }
 
@@ -101,7 +101,7 @@ func bimodal(cells []string, samples []stats.Sample) []Warning {
 	var out []Warning
 	for i, m := range stats.Bimodal(samples) {
 		if m != nil {
-			out = append(out, Warning{Code: "bimodal", Cells: []string{cells[i]}, Blocks: results.BlocksSame, Remedy: "look for backends that move between CPUs (--pin), or a plan that changes",
+			out = append(out, Warning{Code: "bimodal", Cells: []string{cells[i]}, Forbids: results.ForbidsSame, Remedy: "look for backends that move between CPUs (--pin), or a plan that changes",
 				Text: fmt.Sprintf("slices fall into two groups, one of them %.0f %% slower (%.0f %% of the slices): another matrix may meet them in other shares", m.ApartPct, 100*m.Slower)})
 		}
 	}

@@ -513,7 +513,7 @@ func (t *text) background() {
 			if cpu != nil {
 				cpu = ptr(*cpu / ns)
 			}
-			r.values = []value{{level: cpu}, {level: b.WALBytes}, {level: b.BlocksRead}, {level: b.BlocksWritten}, times(b.Checkpoints), times(b.Vacuums)}
+			r.values = []value{{level: cpu}, {level: b.WALBytes}, {level: b.PagesRead}, {level: b.PagesWritten}, times(b.Checkpoints), times(b.Vacuums)}
 		}
 		s.add(r)
 	})

@@ -45,6 +45,7 @@ func (r *Report) titles() map[string]string {
 		return slices.ContainsFunc(r.Plan.Panels, func(p results.Panel) bool { return of(&p) != of(&r.Plan.Panels[0]) })
 	}
 	protocols := differ(func(p *results.Panel) string { return p.Protocol })
+	schedules := differ(func(p *results.Panel) string { return p.Schedule })
 	clients := differ(func(p *results.Panel) string { return fmt.Sprint(p.Clients, "/", p.Threads) })
 	for i := range r.Plan.Panels {
 		p := &r.Plan.Panels[i]
@@ -60,6 +61,9 @@ func (r *Report) titles() map[string]string {
 		title += ", " + p.Mode
 		if protocols {
 			title += ", " + p.Protocol
+		}
+		if schedules {
+			title += ", by " + map[string]string{"slice": "slices", "block": "blocks"}[p.Schedule]
 		}
 		if clients {
 			title += ", " + count(p.Clients, "client")
@@ -143,7 +147,10 @@ func (t *text) schedules(panels []results.Panel) string {
 			}
 			turns := "in turns of slices"
 			if c.Schedule == "block" {
-				turns = "one after the other"
+				turns = "one after the other, a checkpoint before each block"
+				if p.Checkpoints > 0 {
+					turns += fmt.Sprintf(" and %d forced in it", p.Checkpoints)
+				}
 			}
 			way := fmt.Sprintf("%s: %s, %s", c.Schedule, place, turns)
 			unusual = unusual || c.Schedule == "block" || place != "on one instance with others"
@@ -320,26 +327,20 @@ func (t *text) notes() {
 		note("anchor: ", "one unbroken second of the baseline, once per matrix.")
 	}
 	if t.Plan.Until > 0 {
-		runs, widest, open := 0, 0.0, ""
+		runs, open := 0, ""
 		for _, c := range t.Cells {
 			runs = max(runs, len(c.Runs))
 		}
-		for _, x := range t.Comparisons {
-			switch {
-			case x.Verdict == NotExercised:
-			case x.Lo == nil || x.Hi == nil:
-				open = "one has no interval"
-			default:
-				widest = max(widest, (*x.Hi-*x.Lo)/2)
-			}
-		}
-		if widest > t.Plan.Until && open == "" {
+		switch widest, found := t.Widest(); {
+		case !found:
+			open = "one has no interval"
+		case widest > t.Plan.Until:
 			open = fmt.Sprintf("the widest is %s %%", fixed(widest, 1))
 		}
 		if open == "" {
-			note("until: ", "measured until every half-width was <= %.3g %%: %s.", t.Plan.Until, count(runs, "run"))
+			note("until: ", "measured until every overhead's half-width was <= %.3g %%: %s.", t.Plan.Until, count(runs, "run"))
 		} else {
-			note("until: ", "to be measured until every half-width is <= %.3g %%; it ended before, after %s: %s.", t.Plan.Until, count(runs, "run"), open)
+			note("until: ", "to be measured until every overhead's half-width is <= %.3g %%; it ended before, after %s: %s.", t.Plan.Until, count(runs, "run"), open)
 		}
 	}
 	judged := 0

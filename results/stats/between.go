@@ -19,7 +19,7 @@ type Heterogeneity struct {
 
 // BetweenRuns tests whether the overhead of cell against its reference (base,
 // and twin where it isn't empty) differs between runs: the one-way analysis of
-// variance of the generations' figures y by run (rule 13). Where it does,
+// variance of the generations' figures y by run. Where it does,
 // generations are no replicates: something is drawn anew at each run that all
 // generations of the run share, and only runs average it out.
 //

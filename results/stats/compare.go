@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// Below these no interval, and no "same" (rule 9). Three replicates leave
+	// Below these no interval, and no "same". Three replicates leave
 	// two degrees of freedom; with one or two the t quantile says nothing that
 	// anybody would want to read.
 	minReplicates   = 3
 	fewGenerations  = 15
 	fewRuns         = 10
-	burstLevel      = 0.01 // rule 7
+	burstLevel      = 0.01 // p of typical against total below which they disagree
 	outlierRobustSD = 6
 )
 

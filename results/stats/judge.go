@@ -9,7 +9,7 @@ import (
 
 const (
 	alpha         = 0.05
-	controlLevel  = 0.01 // rule 12: at 0.05 each, 8 controls would lose a third of the good matrices
+	controlLevel  = 0.01 // at 0.05 each, 8 controls would lose a third of the good matrices
 	defaultMargin = 1.0
 	z95           = 1.96
 	z80           = 0.84 // normal quantile of the power wanted
@@ -73,7 +73,7 @@ func (m *Matrix) Judge() Trust {
 	return trust
 }
 
-// same is rule 9's: both costs are shown to be small. Each interval holds at
+// same is said where both costs are shown to be small. Each interval holds at
 // 95 %, so that a cost of exactly the margin is called same in 2.5 % at most
 // (two one-sided tests, Schuirmann). Where typical is nil, total is what
 // decides and must itself lie within the margin.
@@ -95,7 +95,7 @@ func (c *Comparison) timeFactor(margin float64) float64 {
 	return factor
 }
 
-// trust is rule 12.
+// trust judges the matrix by its controls (Procedure, 7).
 func (m *Matrix) trust() Trust {
 	t := Trust{P: 1}
 	for _, c := range m.Controls {

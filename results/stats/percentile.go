@@ -36,7 +36,7 @@ const (
 )
 
 // Percentiles weighs quantiles of the latencies of a cell against those of its
-// reference, base and (where it isn't empty) its twin (rule 14): the log ratio
+// reference, base and (where it isn't empty) its twin: the log ratio
 // of the quantiles of the merged histograms. Quantiles are in per cent; those
 // for which there is too little are left out. Generations that one side lacks
 // are left out as in [Compare].

@@ -52,6 +52,21 @@ func Bimodal(cells []Sample) []*Modes {
 	for c := range cells {
 		out[c] = modes(residuals[c])
 	}
+	// Among three, the median of the others is their mean, and one cell's modes
+	// show in all: the one that has them shows them furthest apart.
+	if len(cells) <= 3 {
+		worst := -1
+		for c, m := range out {
+			if m != nil && (worst < 0 || m.ApartPct > out[worst].ApartPct) {
+				worst = c
+			}
+		}
+		for c := range out {
+			if c != worst {
+				out[c] = nil
+			}
+		}
+	}
 	return out
 }
 

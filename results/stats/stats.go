@@ -74,7 +74,7 @@ type Comparison struct {
 	// completed on one side.
 	Point *float64
 	// ReferenceNs is the baseline's sum of time over sum of transactions: what
-	// a per cent is a per cent of (rule 11). 0: it completed nothing.
+	// a per cent is a per cent of. 0: it completed nothing.
 	ReferenceNs float64
 	Outliers    []int       // indices of replicates beyond 6 robust sd: named, kept
 	OutlierAt   []Replicate // what these replicates are, same order
@@ -98,7 +98,7 @@ const (
 	Untrusted Verdict = "untrusted"
 )
 
-// ControlResult is a control against its baseline (rule 12).
+// ControlResult is a control against its baseline (Procedure, 7).
 type ControlResult struct {
 	// Panel is the caller's to fill: its comparisons stand or fall with it.
 	Panel string
@@ -124,7 +124,7 @@ type Matrix struct {
 // Trust is what the controls say of the whole matrix.
 type Trust struct {
 	Trusted         bool     // every control held; false also where there was none (Controls 0)
-	Controls        int      // that could be judged: the m of rule 12
+	Controls        int      // that could be judged: the m of the Procedure, 7
 	ChiSquare       float64  // sum of z squared over the controls
 	DF              float64  // = Controls
 	P               float64  // of ChiSquare; 1 where there was no control

@@ -88,7 +88,7 @@ const (
 // NextLook is the number of replicates at which a matrix that measures until
 // its intervals are narrow looks at them next, when it looked last at
 // replicates of them (0: not yet): 30 generations or 10 runs, then a quarter
-// more each time (rule 15). Looks are few, and on a width, never on a verdict:
+// more each time. Looks are few, and on a width, never on a verdict:
 // to stop at a verdict makes 17 to 35 % false alarms.
 func NextLook(replicates int, unit Unit) int {
 	first := firstLookGenerations

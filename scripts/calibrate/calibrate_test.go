@@ -202,6 +202,13 @@ func TestCutLost(t *testing.T) {
 
 func TestByGeneration(t *testing.T) {
 	rec := made{extra: []int64{0, 0, 0}, clients: 1, runs: 4, generations: 6, unit: "run", axis: "server", noise: 0.02, seed: 3}.record()
+	for i := range rec.Generations { // every other start has luck, in one cell
+		if g := &rec.Generations[i]; g.Run%2 == 1 && g.Cell == rec.Header.Comparisons[0].Cell {
+			for k := range g.Slices.T {
+				g.Slices.T[k] += g.Slices.T[k] / 10
+			}
+		}
+	}
 	for want, rec := range map[int]*results.Record{4: rec, 24: byGeneration(rec), 12: byGeneration(firstRuns(rec, 2))} {
 		r, err := report.Build(rec)
 		if err != nil {
@@ -492,7 +499,7 @@ func TestRun(t *testing.T) {
 		`(?m)^2000 ns a read +29\.\d+ .* 100$`, `(?m)^100 rows +10\.\d+ `,
 		`(?m)^in turn \(ABBA\), paired +2 `, `(?m)^one after the other, benchstat +2 +2\.0 +100\.0`,
 		`(?m)^false alarms of a comparison.*found .* met +2 matrices`,
-		`(?m)^intervals that hold a known cost.*found 100\.0 \(0\.0\) +met +4 matrices`,
+		`(?m)^intervals that hold a known cost.*found 100\.0 \(0\.0\) +met +2 matrices`,
 		`(?m)^half-width of typical, own instances, 20 runs.*found .* met`,
 		`(?m)^half-width of typical, 8 clients.*not measured`,
 		`(?m)^agree \(Cochran's Q\), p above: slices against blocks, SELECT 1 .*MISSED`,

@@ -99,9 +99,20 @@ func keep(rec *results.Record, wanted func(panel string, run, generation int) bo
 }
 
 // byGeneration returns the record with generations as replicates everywhere:
-// what would be said if the luck of a start were forgotten.
+// what would be said if the luck of a start were forgotten. All of them are put
+// into one run, for the report would find the luck between several.
 func byGeneration(rec *results.Record) *results.Record {
 	out := *rec
+	most := 0
+	for _, g := range rec.Generations {
+		most = max(most, g.Generation)
+	}
+	out.Header.Runs = 1
+	out.Generations = slices.Clone(rec.Generations)
+	for i := range out.Generations {
+		g := &out.Generations[i]
+		g.Run, g.Generation = 1, (g.Run-1)*most+g.Generation
+	}
 	out.Header.Comparisons = slices.Clone(rec.Header.Comparisons)
 	for i := range out.Header.Comparisons {
 		out.Header.Comparisons[i].ReplicateUnit = "generation"
