@@ -38,8 +38,8 @@
 // generations-lost, latency-mismatch (mean latency and clients / tps are 10 %
 // apart; forbids same), no-interval, few-replicates, bursts, outlier,
 // runs-differ, carry-over, bimodal (both forbid same), first-run (the last four
-// are explained in package stats), builds-differ (compiler, optimization or options of servers that
-// are compared), slow-build (-O0, -Os, assertions).
+// are explained in package stats), builds-differ (compiler, optimization or
+// options of servers that are compared), slow-build (-O0, -Os, assertions).
 //
 // Of the machine. Where a share is given, it is that of all generations of a
 // cell, panel or block, and the text adds how many were above the limit and the
@@ -79,10 +79,11 @@
 //   - slow-clock: a read takes more than 100 ns (32 ns here, by tsc and the vDSO),
 //     or the source is one that Linux reads by a system call.
 //   - clocksource-changed: the kernel's, while the matrix ran.
-//   - unequal-checkpoints, unequal-vacuums: cells that are compared had them not
-//     equally often per transaction, by more than where blocks begin within the
-//     interval explains (two standard deviations of at most 1/2 per block). Forbids
-//     same.
+//   - unequal-checkpoints, unequal-vacuums: cells that are compared had them
+//     equally often neither per transaction (as where WAL brings them) nor per
+//     block (as where time does, or pgtare), by more than where blocks begin within
+//     the interval explains (two standard deviations of at most 1/2 per block).
+//     Forbids same.
 //
 // Note: involuntary context switches were to be the sign of preemption. They
 // show the contrary: on a shared core the client's wake-up takes the backend off
@@ -103,8 +104,8 @@
 //	controls[]    panel, cell, against, pct, lo, hi, t, p, replicates, ok
 //	panels[]      id, head, slice_ns, rounds, heterogeneity{f,p}, anchor{tps,seconds} of the baseline on the
 //	              first server, anchors[] on all; beside these what the panel is: workload, mode, protocol,
-//	              clients, threads, schedule, pin, engine, generations, waits (samples by type of wait event, "" is running;
-//	              null: not sampled)
+//	              clients, threads, schedule, pin, engine, generations, waits (samples by type of wait event,
+//	              "" is running; null: not sampled)
 //	cells[]       id, panel, axes{}, settings{}, isolation, schedule, baseline, control, status, reason, runs[],
 //	              unit, median, min, max, tps (over all runs), transactions, failures{},
 //	              latency_us{mean, stddev, p50, p95, p99, p99.9, max} (the last two null under slices: a slice
