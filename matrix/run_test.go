@@ -278,12 +278,21 @@ func TestInstances(t *testing.T) {
 			t.Errorf("cell %s: isolation %s, schedule %s, read back %v", c.ID, c.Isolation, c.Schedule, c.ReadBack)
 		}
 	}
+	measured, all := map[string]int64{}, map[string]int64{} // of the run so far, by cell
 	for _, g := range rec.Generations {
-		if g.Generation < rec.Header.Panels[0].Generations {
-			continue // the run's background is with its last
+		if g.Generation == 1 {
+			measured[g.Cell], all[g.Cell] = 0, 0
 		}
-		if rec.Header.Servers[0].VersionNum >= quickCounters && (g.Background == nil || g.Background.CPUNs < 0 || g.Background.Measured <= transactionsOf(&g) || g.Background.Transactions <= g.Background.Measured) {
-			t.Errorf("cell %s: background %+v", g.Cell, g.Background)
+		measured[g.Cell] += transactionsOf(&g) - g.WarmupTx
+		all[g.Cell] += transactionsOf(&g)
+		b := g.Background
+		switch last := g.Generation == rec.Header.Panels[0].Generations; {
+		case !last || rec.Header.Servers[0].VersionNum < quickCounters: // the run's is with its last
+			if b != nil {
+				t.Errorf("cell %s, generation %d: background %+v", g.Cell, g.Generation, b)
+			}
+		case b == nil || b.CPUNs < 0 || b.Measured != measured[g.Cell] || b.Transactions != all[g.Cell]:
+			t.Errorf("cell %s: background %+v, expected it of %d and %d transactions", g.Cell, b, measured[g.Cell], all[g.Cell])
 		}
 	}
 }
