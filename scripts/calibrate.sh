@@ -165,9 +165,10 @@ part_b() {
 	local sizes=(0 40 80 180 420 800 2400) slot=0 size libraries='' i counts=$dir/slow/slowclock.counts
 	mkdir -p "$dir/slow"
 	gcc -O2 -shared -fPIC -o "$dir/slow/slowclock.so" scripts/slowclock/slowclock.c -ldl
+	gcc -O2 -shared -fPIC "-DPG_MAJOR=$major" -o "$dir/slow/switch.so" scripts/slowclock/slowclock.c -ldl
 	for size in "${sizes[@]}"; do
-		gcc -O2 -shared -fPIC "-DNS=$size" "-DSLOT=$slot" "-DPG_MAJOR=$major" -o "$dir/slow/slow$size.so" scripts/slowclock/slowclock.c
-		libraries+=${libraries:+,}$dir/slow/slow$size.so
+		ln -f "$dir/slow/switch.so" "$dir/slow/slow$size-$slot.so"
+		libraries+=${libraries:+,}$dir/slow/slow$size-$slot.so
 		slot=$((slot + 1))
 	done
 	# Half as many of each kind: together they are as many as part a's.

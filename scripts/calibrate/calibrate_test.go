@@ -291,7 +291,7 @@ func TestCounts(t *testing.T) {
 }
 
 func TestSlowSize(t *testing.T) {
-	for text, want := range map[string]int64{"/a/b/slow500.so": 500, "slow0.so": 0, "default": -1, "": -1, "slowclock.so": -1, "slow5": -1, "/slow1.so/x": -1} {
+	for text, want := range map[string]int64{"/a/b/slow500-1.so": 500, "/a/b/slow500.so": 500, "slow0.so": 0, "default": -1, "": -1, "slowclock.so": -1, "slow5": -1, "/slow1.so/x": -1} {
 		n, ok := slowSize(text)
 		if ok != (want >= 0) || ok && int64(n) != want {
 			t.Errorf("%q: %d %v, want %d", text, n, ok, want)

@@ -223,10 +223,12 @@ func (o *outcome) fill(c report.Comparison, uncertain, total, typical, cpu float
 	}
 }
 
-// slowSize finds the ns in the file name of a switch: .../slow500.so.
+// slowSize finds the ns in the file name of a switch, whose slot
+// follows: .../slow500-1.so.
 func slowSize(library string) (uint64, bool) {
 	name, found := strings.CutPrefix(path.Base(library), "slow")
 	name, isLibrary := strings.CutSuffix(name, ".so")
+	name, _, _ = strings.Cut(name, "-")
 	n, err := strconv.ParseUint(name, 10, 64)
 	return n, found && isLibrary && err == nil
 }
