@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -263,10 +264,21 @@ func TestHeadLength(t *testing.T) {
 		}
 		return s
 	}
+	// Eight clients in turn: a latency is up to eight turns, from the first on.
+	rng, turns := rand.New(rand.NewPCG(1, 1)), [][]int64{}
+	for range 60 {
+		var s []int64
+		for range probeLength {
+			s = append(s, 100+rng.Int64N(800))
+		}
+		s[0], s[1] = s[0]+3000, s[1]+3000
+		turns = append(turns, s)
+	}
 	for _, c := range []struct {
 		probes [][]int64
 		want   int
 	}{
+		{turns, 2},
 		{[][]int64{probe(), probe(), probe()}, 1}, // never without a head
 		{[][]int64{probe(5000, 2000, 1100, 1060, 1010), probe(5000, 2000, 1100, 1060, 1010)}, 4},
 		{[][]int64{probe(5000, 1000, 1000, 1200), probe(5000, 1000, 1000, 1200)}, 4}, // one good median isn't enough
