@@ -68,11 +68,10 @@ func (r *runner) countersOf(ctx context.Context) ([]server.BackgroundCounters, e
 	var wg sync.WaitGroup
 	for i, o := range r.owned {
 		wg.Go(func() {
-			var conn *pgconn.PgConn
-			if conn, errs[i] = r.connect(ctx, o.instance); errs[i] == nil {
-				list[i], errs[i] = r.backgroundCounters(ctx, conn)
-				conn.Close(context.WithoutCancel(ctx))
-			}
+			errs[i] = r.ask(ctx, o.instance, func(ctx context.Context, conn *pgconn.PgConn) (err error) {
+				list[i], err = server.Background(ctx, conn)
+				return err
+			})
 		})
 	}
 	wg.Wait()

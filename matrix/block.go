@@ -50,51 +50,39 @@ func (r *runner) block(ctx context.Context, p *panel, cell, run int) error {
 		return err
 	}
 
+	before, err := r.backgroundCounters(ctx, side)
+	if err != nil {
+		return err
+	}
 	watch, started := r.watch(), time.Now()
 	l, err := r.openCell(ctx, p, cell, 0)
 	if err != nil {
 		return r.lost(err)
 	}
 	line := r.line(p, cell, run, 1, started, l.connect)
-	h := r.histograms[0]
-	h.Reset()
-	m, lost := r.blockLoad(ctx, p, &l, side, &line, watch, started)
+	r.histograms[0].Reset()
+	beside, lost := r.blockLoad(ctx, p, &l, side, &line, started)
+	m := watch.since(line.Cell)
 	l.close()
 	if lost == nil { // sessions report all that they have done when they end
 		var after server.BackgroundCounters
 		if after, lost = r.backgroundCounters(ctx, side); lost == nil {
-			line.Background = background(after.Sub(r.counted), time.Duration(line.Background.CPUNs), transactionsOf(&line), transactionsOf(&line)-line.WarmupTx)
+			line.Background = background(after.Sub(before), beside, transactionsOf(&line), transactionsOf(&line)-line.WarmupTx)
 		}
 	}
-	if err := r.complete(&line, cell, h, lost); err != nil {
-		return err
-	}
-	m.Panel, m.Run, m.Generation = p.ID, run, 1
-	if err := errors.Join(r.writer.WriteMachine(m), r.writer.Sync()); err != nil {
-		return err
-	}
-	if lost != nil {
-		return r.tolerate(lost, p, run, 1)
-	}
-	r.lostInARow = 0
-	return nil
+	return r.keep(p, []int{cell}, run, 1, []results.Generation{line}, m, lost)
 }
 
-// blockLoad warms a block's cell up and runs the load.
-func (r *runner) blockLoad(ctx context.Context, p *panel, l *load, side *pgconn.PgConn, line *results.Generation, watch watching, started time.Time) (results.Machine, error) {
+// blockLoad warms a block's cell up and runs the load. beside is the CPU time
+// that the instance's other processes took meanwhile.
+func (r *runner) blockLoad(ctx context.Context, p *panel, l *load, side *pgconn.PgConn, line *results.Generation, started time.Time) (beside time.Duration, err error) {
 	inst := &r.instances[r.plan.Cells[l.cell].instance]
-	before, err := r.backgroundCounters(ctx, side)
-	if err != nil {
-		return watch.since(line.Cell), err
-	}
-	r.counted = before
 	if err := r.warmUp(ctx, p, l, line, inst.planned.Blocks); err != nil {
-		return watch.since(line.Cell), err
+		return -1, err
 	}
 	count, at := l.counts(), time.Since(started)
 	cpu, wait := l.times()
-	var beside owned
-	beside.begin(inst, l)
+	others := inst.beside(l)
 	slice := workload.Slice{Head: p.Head, Length: time.Duration(p.SliceNs), PerClient: p.perClient, Histogram: r.histograms[0]}
 	stop := r.forceCheckpoints(ctx, p, side, time.Duration(p.SliceNs))
 	res, err := r.slice(ctx, l, slice)
@@ -102,15 +90,13 @@ func (r *runner) blockLoad(ctx context.Context, p *panel, l *load, side *pgconn.
 		err = failed
 	}
 	cpuAfter, waitAfter := l.times()
-	m := watch.since(line.Cell)
 	if err != nil {
-		return m, err
+		return -1, err
 	}
-	beside.end(inst, l)
-	line.Background = &results.Background{CPUNs: int64(beside.cpu)} // the rest when the sessions have reported
+	beside = since(others, inst.beside(l))
 	appendSlice(line, 0, 0, -1, at, res, since(cpu, cpuAfter), since(wait, waitAfter), l.spec.SingleTransaction)
 	count.since(l.counts(), line)
-	return m, nil
+	return beside, nil
 }
 
 func (r *runner) backgroundCounters(ctx context.Context, side *pgconn.PgConn) (server.BackgroundCounters, error) {

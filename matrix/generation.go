@@ -188,7 +188,6 @@ func (r *runner) generation(ctx context.Context, p *panel, run, number int) erro
 	}
 	lostErr := r.rounds(ctx, p, s, lines, started)
 	m := watch.since("")
-	m.Panel, m.Run, m.Generation = p.ID, run, number
 	s.close() // sessions report all that they have done when they end
 	if lostErr != nil {
 		r.owned = nil
@@ -203,19 +202,26 @@ func (r *runner) generation(ctx context.Context, p *panel, run, number int) erro
 			return err
 		}
 	}
+	return r.keep(p, p.cells, run, number, lines, m, lostErr)
+}
+
+// keep writes what cells did in a generation, or one of them in a block, and
+// what the machine did, and says whether the matrix goes on.
+func (r *runner) keep(p *panel, cells []int, run, number int, lines []results.Generation, m results.Machine, lost error) error {
 	for i := range lines {
-		if err := r.complete(&lines[i], p.cells[i], r.histograms[i], lostErr); err != nil {
+		if err := r.complete(&lines[i], cells[i], r.histograms[i], lost); err != nil {
 			return err
 		}
 	}
+	m.Panel, m.Run, m.Generation = p.ID, run, number
 	if err := r.writer.WriteMachine(m); err != nil {
 		return err
 	}
 	if err := r.writer.Sync(); err != nil {
 		return err
 	}
-	if lostErr != nil {
-		return r.tolerate(lostErr, p, run, number)
+	if lost != nil {
+		return r.tolerate(lost, p, run, number)
 	}
 	r.lostInARow = 0
 	return nil

@@ -80,7 +80,7 @@ func (r *runner) scout(ctx context.Context) error {
 	}
 	// Idle sessions weigh before 14: then only one cell's may be open at a time.
 	old := slices.IndexFunc(r.servers, func(s results.Server) bool { return s.VersionNum < 140000 })
-	if n := r.sessionsInSlices(); old >= 0 && n > idleSessionsWeigh && r.plan.asked.Schedule == "" {
+	if n := r.sessions(server.SliceSchedule); old >= 0 && n > idleSessionsWeigh && r.plan.asked.Schedule == "" {
 		r.warn("measured-in-blocks", fmt.Sprintf("in slices %d sessions would be open on %s, and before PostgreSQL 14 idle sessions slow all others down, so everything is measured in blocks", n, r.labels[old]),
 			"none needed; more runs make the intervals narrower")
 		r.plan.asked.Schedule = server.BlockSchedule
@@ -198,7 +198,7 @@ func (r *runner) startAll(ctx context.Context) (again bool, err error) {
 		if err := r.prove(ctx, i); err != nil {
 			return r.refusal(err, i)
 		}
-		if err := r.checkSessions(ctx, i, r.sessions()); err != nil {
+		if err := r.checkSessions(ctx, i, r.sessions(server.SliceSchedule, server.BlockSchedule)); err != nil {
 			return false, err
 		}
 	}
@@ -250,36 +250,22 @@ func (r *runner) prove(ctx context.Context, i int) error {
 	if inst.proven = map[string]string{}; len(inst.planned.Conf) == 0 {
 		return nil
 	}
-	conn, err := r.connect(ctx, i)
-	if err != nil {
+	err := r.ask(ctx, i, func(ctx context.Context, conn *pgconn.PgConn) (err error) {
+		inst.proven, err = server.ProveConfigured(ctx, conn, inst.planned.Conf)
+		return err
+	})
+	var na *server.NotApplicable
+	if err == nil || errors.As(err, &na) {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	ctx, cancel := r.bounded(ctx)
-	defer cancel()
-	if inst.proven, err = server.ProveConfigured(ctx, conn, inst.planned.Conf); err != nil {
-		var na *server.NotApplicable
-		if errors.As(err, &na) {
-			return na
-		}
-		return r.lost(fmt.Errorf("prove the configuration of %s: %w", r.label(i), err))
-	}
-	return nil
+	return r.lost(fmt.Errorf("prove the configuration of %s: %w", r.label(i), err))
 }
 
-// sessions is the largest number of client sessions on one instance.
-func (r *runner) sessions() (n int) {
-	for i := range r.plan.Panels {
-		n = max(n, r.plan.Sessions(i))
-	}
-	return n
-}
-
-// sessionsInSlices is the same for the panels in slices alone: most of their
-// sessions are idle at any time.
-func (r *runner) sessionsInSlices() (n int) {
+// sessions is the largest number of client sessions on one instance in panels
+// of these schedules. In slices most of them are idle at any time.
+func (r *runner) sessions(schedules ...string) (n int) {
 	for i, p := range r.plan.Panels {
-		if p.Schedule == server.SliceSchedule {
+		if slices.Contains(schedules, p.Schedule) {
 			n = max(n, r.plan.Sessions(i))
 		}
 	}
@@ -289,7 +275,7 @@ func (r *runner) sessionsInSlices() (n int) {
 // maxConnections is what instances are configured with: alike everywhere, and
 // named in the header; 0 is PostgreSQL's own default.
 func (r *runner) maxConnections() int {
-	if need := r.sessions() + spareSessions; need > defaultMaxConnections {
+	if need := r.sessions(server.SliceSchedule, server.BlockSchedule) + spareSessions; need > defaultMaxConnections {
 		return need
 	}
 	return 0
@@ -326,7 +312,7 @@ func (r *runner) relabel() {
 // that weighs on its own: up to 13, 300 idle sessions cost SELECT 1 7 %; in 18 nothing.
 func (r *runner) checkSessions(ctx context.Context, i, sessions int) error {
 	inst := &r.instances[i]
-	if inSlices := r.sessionsInSlices(); inst.facts.VersionNum < 140000 && inSlices > idleSessionsWeigh {
+	if inSlices := r.sessions(server.SliceSchedule); inst.facts.VersionNum < 140000 && inSlices > idleSessionsWeigh {
 		return usagef("%d sessions would be open on %s; before PostgreSQL 14 idle sessions slow all others down, so that at most %d can be measured in slices: "+
 			"use --schedule block, fewer clients (-c) or fewer cells", inSlices, inst.facts.Label, idleSessionsWeigh)
 	}
@@ -337,15 +323,12 @@ func (r *runner) checkSessions(ctx context.Context, i, sessions int) error {
 	if inst.managed != nil {
 		return nil
 	}
-	conn, err := r.connect(ctx, i)
-	if err != nil {
+	free := 0
+	err := r.ask(ctx, i, func(ctx context.Context, conn *pgconn.PgConn) (err error) {
+		free, err = queryInt(ctx, conn, `SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+			- (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')::int`)
 		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	ctx, cancel := r.bounded(ctx)
-	defer cancel()
-	free, err := queryInt(ctx, conn, `SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
-		- (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')::int`)
+	})
 	if err != nil {
 		return fmt.Errorf("read the free connections of %s: %w", inst.facts.Label, err)
 	}
@@ -737,6 +720,18 @@ func (r *runner) connect(ctx context.Context, instance int, settings ...server.S
 		return nil, r.lost(fmt.Errorf("connect to %s: %w", r.label(instance), err))
 	}
 	return conn, nil
+}
+
+// ask lets a function use a session of its own, for as long as may be.
+func (r *runner) ask(ctx context.Context, instance int, of func(context.Context, *pgconn.PgConn) error) error {
+	conn, err := r.connect(ctx, instance)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	ctx, cancel := r.bounded(ctx)
+	defer cancel()
+	return of(ctx, conn)
 }
 
 // label is the server's of an instance.

@@ -112,19 +112,13 @@ func (r *runner) warnOfAssumptions(variants []variant) {
 
 // settingFacts reads what a server says about the matrix's settings, and the
 // names of all that it has.
-func (r *runner) settingFacts(ctx context.Context, i int) (map[string]server.Fact, []string, error) {
-	conn, err := r.connect(ctx, i)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	ctx, cancel := r.bounded(ctx)
-	defer cancel()
-	facts, err := server.Facts(ctx, conn, r.settingNames())
-	if err != nil {
-		return nil, nil, r.lost(fmt.Errorf("read the settings of %s: %w", r.labels[i], err))
-	}
-	known, err := server.Names(ctx, conn)
+func (r *runner) settingFacts(ctx context.Context, i int) (facts map[string]server.Fact, known []string, err error) {
+	err = r.ask(ctx, i, func(ctx context.Context, conn *pgconn.PgConn) (err error) {
+		if facts, err = server.Facts(ctx, conn, r.settingNames()); err == nil {
+			known, err = server.Names(ctx, conn)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, nil, r.lost(fmt.Errorf("read the settings of %s: %w", r.labels[i], err))
 	}

@@ -91,13 +91,12 @@ type runner struct {
 	panels       []panel
 	histograms   []*hdrhistogram.Histogram // of a generation's cells, used again and again
 	warnings     []results.Warning
-	parallel     bool                      // warned of parallel workers
-	noCheckpoint bool                      // warned that the role may not
-	counted      server.BackgroundCounters // when the block began
-	owned        []owned                   // instances of cells that have one to themselves
-	lostInARow   int                       // generations
-	looked       map[string]int            // replicates at the last look at the intervals, by panel and unit
-	longest      time.Duration             // the longest transaction seen, for the grace
+	parallel     bool           // warned of parallel workers
+	noCheckpoint bool           // warned that the role may not
+	owned        []owned        // instances of cells that have one to themselves
+	lostInARow   int            // generations
+	looked       map[string]int // replicates at the last look at the intervals, by panel and unit
+	longest      time.Duration  // the longest transaction seen, for the grace
 }
 
 // instance is a running PostgreSQL of the plan.

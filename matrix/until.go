@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"pgtare/results"
@@ -45,7 +46,10 @@ func (r *runner) enough(run int, passed time.Duration) (over bool, err error) {
 func (r *runner) timeToLook(run int) bool {
 	have := map[string]int{} // by panel and unit
 	for _, c := range r.plan.Comparisons {
-		p := r.panelOf(c.Cell)
+		p := r.panelOf(c)
+		if p == nil {
+			continue
+		}
 		n, key := run, p.ID+c.ReplicateUnit
 		if stats.Unit(c.ReplicateUnit) == stats.ByGeneration {
 			n *= p.Generations
@@ -59,15 +63,15 @@ func (r *runner) timeToLook(run int) bool {
 	return true
 }
 
-func (r *runner) panelOf(cell string) *panel {
-	for i := range r.panels {
-		for _, k := range r.panels[i].cells {
-			if r.plan.Cells[k].ID == cell {
-				return &r.panels[i]
-			}
-		}
+// panelOf is the panel of a comparison; nil where one of its cells is n/a.
+func (r *runner) panelOf(c results.PlannedComparison) *panel {
+	cell := func(id string) *Cell {
+		return &r.plan.Cells[slices.IndexFunc(r.plan.Cells, func(x Cell) bool { return x.ID == id })]
 	}
-	return &r.panels[0] // an n/a cell has no replicates to wait for
+	if cell(c.Cell).Status != "ok" || cell(c.Against).Status != "ok" {
+		return nil
+	}
+	return &r.panels[cell(c.Cell).panel]
 }
 
 // widest is the largest half-width of the matrix's deciding intervals so far,
@@ -90,7 +94,7 @@ func (r *runner) widest() (float64, error) {
 	for _, c := range rep.Comparisons {
 		// Where runs differ the report takes them for the replicates, and few of
 		// these are not enough however narrow the interval is.
-		if stats.Unit(c.ReplicateUnit) == stats.ByRun && c.Replicates < stats.NextLook(0, stats.ByRun) {
+		if c.Lo != nil && c.Verdict != report.NotExercised && stats.Unit(c.ReplicateUnit) == stats.ByRun && c.Replicates < stats.NextLook(0, stats.ByRun) {
 			return math.Inf(1), nil
 		}
 	}

@@ -44,10 +44,7 @@ func (r *runner) serverCPU() []time.Duration {
 		if inst.managed == nil || inst.managed.PID() == 0 { // not ours, or stopped
 			continue
 		}
-		cpu, err := inst.managed.CPU()
-		if list[i] = cpu; err != nil {
-			list[i] = -1
-		}
+		list[i] = inst.cpu()
 	}
 	return list
 }

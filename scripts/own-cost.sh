@@ -26,28 +26,10 @@ set -euo pipefail
 export LC_ALL=C
 
 pairs=7 seconds=1 sizes='1 8 64'
-usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "$0"; }
-while getopts n:T:c:h option; do
-	case $option in
-	n) pairs=$OPTARG ;;
-	T) seconds=$OPTARG ;;
-	c) sizes=$OPTARG ;;
-	h) usage; exit 0 ;;
-	*) usage >&2; exit 2 ;;
-	esac
-done
-[[ $sizes =~ ^[1-9][0-9]*( +[1-9][0-9]*)*$ ]] || { echo "-c takes numbers of clients" >&2; exit 2; }
-[[ $pairs =~ ^[1-9][0-9]*$ && $seconds =~ ^[1-9][0-9]*$ ]] || { echo "-n and -T take whole numbers from 1" >&2; exit 2; }
-die() { echo "own-cost: $*" >&2; exit 2; }
-
 here=$(cd "$(dirname "$0")" && pwd)
-cpu=${BENCH_CPU:-$(taskset -cp $$ | sed 's/.*[^0-9]//')}
-pgbench=
-# Debian's /usr/bin/pgbench is a wrapper.
-for dir in ${BENCH_BINDIR:-} $(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -t/ -k5,5nr) ${PATH//:/ }; do
-	[ -x "$dir/pgbench" ] && { pgbench=$dir/pgbench; break; }
-done
-[ -n "$pgbench" ] || die "no pgbench found: install PostgreSQL, or say where it is with BENCH_BINDIR=DIR"
+. "$here/pairs.sh"
+pairs_options "$@"
+pgbench=$(find_program pgbench)
 
 work=$(mktemp -d)
 stub=

@@ -14,7 +14,7 @@ import (
 
 func TestRingFrom(t *testing.T) {
 	if !ringsWork() {
-		t.Skip("this system has no io_uring for us")
+		servertest.Lack(t, "this system has no io_uring for us")
 	}
 	for _, c := range []struct {
 		from, threads, clients int
@@ -46,7 +46,7 @@ func TestRingFrom(t *testing.T) {
 // The kernel must take a ring of the largest size that Ring allows.
 func TestLargestRing(t *testing.T) {
 	if !ringsWork() {
-		t.Skip("this system has no io_uring for us")
+		servertest.Lack(t, "this system has no io_uring for us")
 	}
 	clients := make([]*client, ringTo)
 	for i := range clients {

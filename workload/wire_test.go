@@ -50,7 +50,7 @@ func bothWays(t *testing.T, test func(*testing.T)) {
 		defer func() { ringFromOfTest = 0 }()
 		w := wire(t, 1)
 		if !w.Ring(1) {
-			t.Skip("this system has no io_uring for us")
+			servertest.Lack(t, "this system has no io_uring for us")
 		}
 		test(t)
 	})
@@ -709,7 +709,7 @@ func TestThreadsArePinned(t *testing.T) {
 		t.Fatal(err)
 	}
 	if allowed.Count() < 2 {
-		t.Skip("only one CPU may be used here: there is nothing to tell pinned threads by")
+		servertest.Lack(t, "only one CPU may be used here: there is nothing to tell pinned threads by")
 	}
 	cpu := 0
 	for !allowed.IsSet(cpu) {

@@ -220,7 +220,7 @@ func fullDisk(cache string) int {
 func TestDiskFull(t *testing.T) {
 	sharedInstance(t)
 	if os.Geteuid() != 0 {
-		t.Skip("only root may mount a small disk")
+		lack(t, errors.New("only root may mount a small disk"))
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), "PGTARE_TEST_FULL="+openTempDir(t), "PGTARE_TEST_TEMPLATES="+shared.manager.templates.dir)

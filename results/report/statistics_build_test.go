@@ -121,30 +121,28 @@ func TestCarryOver(t *testing.T) {
 	}
 }
 
-func TestBimodalDoubt(t *testing.T) {
-	m := shortDefault()
-	m.edit = func(c *results.Cell, g *results.Generation) bool {
-		if c.Label == "all" && g.Generation == 2 {
-			scale(g, 1.8)
+// One cell's generations are scaled, and the doubt names that cell and no other.
+func TestShapeDoubts(t *testing.T) {
+	for _, c := range []struct {
+		code  string
+		by    float64
+		which func(g *results.Generation) bool
+		text  string
+		want  string // that the doubt forbids
+	}{
+		{"bimodal", 1.8, func(g *results.Generation) bool { return g.Generation == 2 }, "two groups", results.ForbidsSame},
+		{"first-run", 1.4, func(g *results.Generation) bool { return g.Run == 1 }, "the first run took +", ""},
+	} {
+		m := shortDefault()
+		m.edit = func(cell *results.Cell, g *results.Generation) bool {
+			if cell.Label == "all" && c.which(g) {
+				scale(g, c.by)
+			}
+			return true
 		}
-		return true
-	}
-	r := build(t, m)
-	if w := code(r, "bimodal"); w == nil || !slices.Equal(w.Cells, []string{"p1-s1-v1-4"}) || w.Forbids != results.ForbidsSame {
-		t.Errorf("a generation in four is 80 %% slower: %+v", w)
-	}
-}
-
-func TestFirstRunDoubt(t *testing.T) {
-	m := shortDefault()
-	m.edit = func(c *results.Cell, g *results.Generation) bool {
-		if c.Label == "all" && g.Run == 1 {
-			scale(g, 1.4)
+		if w := code(build(t, m), c.code); w == nil || !slices.Equal(w.Cells, []string{"p1-s1-v1-4"}) || w.Forbids != c.want || !strings.Contains(w.Text, c.text) {
+			t.Errorf("%s: %+v", c.code, w)
 		}
-		return true
-	}
-	if w := code(build(t, m), "first-run"); w == nil || !slices.Equal(w.Cells, []string{"p1-s1-v1-4"}) || !strings.Contains(w.Text, "took +4") && !strings.Contains(w.Text, "took +3") {
-		t.Errorf("run 1 is 40 %% slower: %+v", w)
 	}
 }
 
