@@ -125,8 +125,8 @@ func writeCounts(t *testing.T, path string, counts []counted) {
 	t.Helper()
 	data := make([]byte, 4096)
 	for i, c := range counts {
-		for k, v := range []uint64{c.ns, c.reads, c.interrupted, c.added, c.sends, c.lost, c.rest, c.gaps} {
-			binary.NativeEndian.PutUint64(data[64*i+8*k:], v)
+		for k, v := range []uint64{c.ns, c.reads, c.interrupted, c.added, c.sends, c.lost, c.rest, c.whole, c.intervals} {
+			binary.NativeEndian.PutUint64(data[128*i+8*k:], v)
 		}
 	}
 	if err := os.WriteFile(path, data, 0o644); err != nil {
@@ -263,7 +263,7 @@ func TestTypicalShare(t *testing.T) {
 
 func TestCounts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "counts")
-	writeCounts(t, path, []counted{{0, 4000, 0, 120000, 1000, 0, 20000000, 4000}, {500, 3990, 10, 2074800, 1000, 109740, 21000000, 4000}})
+	writeCounts(t, path, []counted{{0, 4000, 0, 120000, 1000, 0, 20000000, 29970000, 999}, {500, 3990, 10, 2074800, 1000, 109740, 21000000, 33000000, 1000}})
 	counts, err := readCounts(path)
 	if err != nil {
 		t.Fatal(err)
@@ -278,13 +278,16 @@ func TestCounts(t *testing.T) {
 	if got := counts[500].restPerTransaction() - counts[0].restPerTransaction(); got != 1000 {
 		t.Errorf("the rest took %v ns longer, want 1000", got)
 	}
+	if got := counts[500].wholePerTransaction() - counts[0].wholePerTransaction(); got != 3000 {
+		t.Errorf("the whole took %v ns longer, want 3000", got)
+	}
 	if got := interruptions(counts); math.Abs(got-0.05) > 1e-9 {
 		t.Errorf("interruptions %v, want 0.05", got)
 	}
 	if !math.IsNaN((counted{ns: 5}).perTransaction()) {
 		t.Error("nothing counted has a time per transaction")
 	}
-	writeCounts(t, path, []counted{{500, 1, 0, 1, 1, 0, 0, 0}})
+	writeCounts(t, path, []counted{{500, 1, 0, 1, 1, 0, 0, 1, 1}})
 	if _, err := readCounts(path); err == nil || !strings.Contains(err.Error(), "size 0") {
 		t.Errorf("a file without size 0: %v", err)
 	}
@@ -304,7 +307,8 @@ func TestSlowSize(t *testing.T) {
 func TestClockOutcomes(t *testing.T) {
 	m := made{extra: []int64{0, 300, 9000, 0}, settings: []string{"/x/slow0.so", "/x/slow100.so", "/x/slow2000.so", "/x/slow0.so"},
 		clients: 1, runs: 5, generations: 20, unit: "generation", axis: "setting", noise: 0.03, seed: 11}
-	counts := map[uint64]counted{0: {0, 4000, 0, 120000, 1000, 0, 0, 0}, 100: {100, 4000, 0, 420000, 1000, 0, 0, 0}, 2000: {2000, 4000, 0, 9120000, 1000, 0, 0, 0}}
+	counts := map[uint64]counted{0: {0, 4000, 0, 120000, 1000, 0, 0, 30000000, 1000}, 100: {100, 4000, 0, 420000, 1000, 0, 0, 30300000, 1000},
+		2000: {2000, 4000, 0, 9120000, 1000, 0, 0, 39000000, 1000}}
 	for factor, want := range map[uint64]bool{1: true, 2: false} {
 		scaled := map[uint64]counted{}
 		for k, c := range counts {
@@ -338,15 +342,18 @@ func TestClockOutcomes(t *testing.T) {
 		if factor == 1 {
 			continue
 		}
-		// What is missing in the sum may be found in the rest.
+		// The whole doesn't depend on what the reads added.
+		if list[1].whole == nil || !list[1].whole.holds {
+			t.Errorf("the whole is 9 us, as it was measured: %+v", list[1].whole)
+		}
 		c := scaled[2000]
-		c.added, c.rest = 120000+(c.added-120000)/4, 4500000
+		c.whole = 48000000
 		scaled[2000] = c
 		if list, err = clockOutcomes(m.record(), scaled); err != nil {
 			t.Fatal(err)
 		}
-		if list[1].estimate.holds || !list[1].withRest.holds {
-			t.Errorf("half of the cost in the rest: %+v, with rest %+v", *list[1].estimate, *list[1].withRest)
+		if list[1].whole == nil || list[1].whole.holds {
+			t.Errorf("the whole is twice what was measured: %+v", list[1].whole)
 		}
 	}
 }
@@ -470,7 +477,7 @@ func TestRun(t *testing.T) {
 		clock := made{extra: []int64{0, 9000, 0}, settings: []string{"slow0.so", "slow2000.so", "slow0.so"}, clients: 1, runs: 10, generations: 6,
 			unit: "generation", axis: "setting", noise: 0.02, seed: uint64(30 + i)}
 		write(t, path(fmt.Sprintf("k-%03d.jsonl", i+1)), clock.record())
-		writeCounts(t, path(fmt.Sprintf("k-%03d.counts", i+1)), []counted{{0, 4000, 0, 120000, 1000, 0, 0, 0}, {2000, 4000, 0, 9120000, 1000, 0, 0, 0}})
+		writeCounts(t, path(fmt.Sprintf("k-%03d.counts", i+1)), []counted{{0, 4000, 0, 120000, 1000, 0, 0, 30000000, 1000}, {2000, 4000, 0, 9120000, 1000, 0, 0, 39000000, 1000}})
 		work := made{extra: []int64{0, 3000, 30000, 0}, n: []string{"1000", "1100", "2000"}, clients: 1, runs: 10, generations: 6, unit: "generation", axis: "n", noise: 0.02, seed: uint64(40 + i)}
 		write(t, path(fmt.Sprintf("w-%03d.jsonl", i+1)), work.record())
 	}
@@ -496,7 +503,7 @@ func TestRun(t *testing.T) {
 		`(?m)^a machine$`,
 		`(?m)^select1, 1 client, simple +2 +1\.1 `,
 		`(?m)^10 runs as replicates +2 `, `(?m)^20 runs as replicates +2 `, `(?m)^the same data by generation +2 `,
-		`(?m)^2000 ns a read +29\.\d+ .* 100$`, `(?m)^100 rows +10\.\d+ `,
+		`(?m)^2000 ns a read +29\.\d+ .* 100$`, `(?m)^2000 ns a read +9000 +0 +0 +9000 +\d+$`, `(?m)^100 rows +10\.\d+ `,
 		`(?m)^in turn \(ABBA\), paired +2 `, `(?m)^one after the other, benchstat +2 +2\.0 +100\.0`,
 		`(?m)^false alarms of a comparison.*found .* met +2 matrices`,
 		`(?m)^intervals that hold a known cost.*found 100\.0 \(0\.0\) +met +2 matrices`,

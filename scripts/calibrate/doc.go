@@ -32,13 +32,22 @@
 // the truth is no longer sharp. The ns that pgtare prints are compared with the
 // counted ones of the mean.
 //
-// A spinning server's data are pushed out of the caches by others, so that its
-// other work takes longer, too: a real cost of a slow clock, which the sum of
-// what was added doesn't hold. slowclock.c counts that apart, and a second
-// column, "w. rest", has it in the truth, and the interruptions also for typical:
-// ordinary slices meet short ones. On a busy 2-core virtual machine 9.5 us
-// added were 12.1 us of CPU: 1.2 us more by interruptions, 1.0 in the rest. The client's part of it (a process
-// of its own, some 5 % of what was added on a busy virtual machine) is in neither.
+// A server that spins pays for more than it adds. Interrupts and other guests of
+// the machine use the time, too, and push its data and code out of the caches,
+// so that its other work takes longer: a real cost of a slow clock, which the sum
+// of what was added doesn't hold. slowclock.c counts what it can see of it: the
+// CPU lost while spinning, the time between reads and up to the answer (rest),
+// and the time from one answer to the next (whole), which also holds the kernel's
+// and the client's part. The last, less that of size 0, is the server's own
+// figure for the whole cost, made without slices, pairs or trimming; the column
+// "whole" judges pgtare by it. It comes of the same transactions, so that it
+// shows an error of method or unit and not how far chance reaches: equal
+// cells show that.
+//
+// Note: on a 2-core virtual machine the rest got longer by 6.6 % of the time
+// spun, for spins of 2.4 as of 20 us, so that a baseline that spins as well does
+// not take it away.
+//
 // Counts are of all transactions, the pilot's included. PostgreSQL 15 reads the
 // clock four times in SELECT 1, and three times once a backend is more than a
 // second old, so that the pilot's differ a little.

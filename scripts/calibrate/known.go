@@ -16,7 +16,7 @@ import (
 
 // counted is what slowclock.c counted for one size.
 type counted struct {
-	ns, reads, interrupted, added, sends, lost, rest, gaps uint64
+	ns, reads, interrupted, added, sends, lost, rest, whole, intervals uint64
 }
 
 // perTransaction is the time in clock reads, in ns.
@@ -29,12 +29,13 @@ func (c counted) perTransaction() float64 {
 
 // restPerTransaction is the server's time between clock reads and up to the
 // answer, in ns.
-func (c counted) restPerTransaction() float64 {
-	if c.sends == 0 {
-		return 0
-	}
-	return float64(c.rest) / float64(c.sends)
-}
+func (c counted) restPerTransaction() float64 { return float64(c.rest) / float64(c.sends) }
+
+// lostPerTransaction is the time for which the CPU was lost in clock reads, in ns.
+func (c counted) lostPerTransaction() float64 { return float64(c.lost) / float64(c.sends) }
+
+// wholePerTransaction is the time from one answer to the next, in ns.
+func (c counted) wholePerTransaction() float64 { return float64(c.whole) / float64(c.intervals) }
 
 // interruptions is by how much the time that is spent in reads exceeds what was
 // asked, because the CPU was taken away meanwhile: 0.02 is 2 %. A transaction
@@ -51,14 +52,14 @@ func interruptions(counts map[uint64]counted) float64 {
 	return lost / added
 }
 
-// readCounts reads a copy of slowclock.counts: 64 structs of eight words in the
+// readCounts reads a copy of slowclock.counts: 32 structs of sixteen words in the
 // machine's byte order. The key is the size asked for.
 func readCounts(path string) (map[uint64]counted, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	const words = 8
+	const words = 16
 	out := map[uint64]counted{}
 	for len(data) >= 8*words {
 		var w [words]uint64
@@ -66,7 +67,7 @@ func readCounts(path string) (map[uint64]counted, error) {
 			w[i] = binary.NativeEndian.Uint64(data[8*i:])
 		}
 		data = data[8*words:]
-		if c := (counted{w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7]}); c.sends > 0 {
+		if c := (counted{w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8]}); c.sends > 0 && c.intervals > 0 {
 			out[c.ns] = c
 		}
 	}
@@ -84,11 +85,18 @@ type outcome struct {
 	effect float64 // truth, of the mean time
 	estimate, ns,
 	typical, total, cpu *verdictOn
-	// withRest is estimate against what was added and how much longer the
-	// server's other work took meanwhile. nil where that isn't counted.
-	withRest *verdictOn
-	found    bool
+	// whole is estimate against all that the server's clock saw of the cost, nil
+	// where that isn't counted; parts are what it consists of.
+	whole *verdictOn
+	parts *costParts
+	found bool
 }
+
+// costParts are differences from size 0, in ns per transaction: what was added
+// by reads, what was lost in them with the CPU, by how much longer the server's
+// other work took, and the whole time from one answer to the next. estimate is
+// what pgtare prints.
+type costParts struct{ added, lost, rest, whole, estimate float64 }
 
 // verdictOn is an interval beside the truth.
 type verdictOn struct {
@@ -194,12 +202,15 @@ func clockOutcomes(rec *results.Record, counts map[uint64]counted) ([]outcome, e
 		if c.Ns != nil && c.NsLo != nil && c.NsHi != nil {
 			o.ns = against(truth*(1+interruptions(counts)), 0, *c.Ns, *c.NsLo, *c.NsHi)
 		}
-		// The same again with the truth that holds the rest, and for typical the
-		// interruptions: a slice of some ms meets a timer's tick or more.
-		rest := o
-		truth = truth*(1+interruptions(counts)) + k.restPerTransaction() - counts[0].restPerTransaction()
-		rest.fill(c, 0, 100*truth/(1e9*float64(r.Panels[0].Clients) / *base.TPS), typicalTruth(truth, elapsed), typicalTruth(truth, cpu))
-		o.withRest = rest.estimate
+		// The same again with all that the server's own clock saw of it.
+		o.parts = &costParts{truth, k.lostPerTransaction() - counts[0].lostPerTransaction(), k.restPerTransaction() - counts[0].restPerTransaction(),
+			k.wholePerTransaction() - counts[0].wholePerTransaction(), math.NaN()}
+		if c.Ns != nil {
+			o.parts.estimate = *c.Ns
+		}
+		all := o
+		all.fill(c, 0, 100*o.parts.whole/(1e9*float64(r.Panels[0].Clients) / *base.TPS), typicalTruth(o.parts.whole, elapsed), typicalTruth(o.parts.whole, cpu))
+		o.whole = all.estimate
 		out = append(out, o)
 	}
 	return out, nil
@@ -296,7 +307,7 @@ func workOutcomes(rec *results.Record) ([]outcome, error) {
 }
 
 // coverage is a share of intervals that hold the truth.
-type coverage struct{ estimate, typical, total, cpu, ns, withRest figure }
+type coverage struct{ estimate, typical, total, cpu, ns, whole figure }
 
 func covers(matrices [][]outcome) coverage {
 	share := func(pick func(outcome) *verdictOn) figure {
@@ -320,7 +331,7 @@ func covers(matrices [][]outcome) coverage {
 	return coverage{
 		share(func(o outcome) *verdictOn { return o.estimate }), share(func(o outcome) *verdictOn { return o.typical }),
 		share(func(o outcome) *verdictOn { return o.total }), share(func(o outcome) *verdictOn { return o.cpu }),
-		share(func(o outcome) *verdictOn { return o.ns }), share(func(o outcome) *verdictOn { return o.withRest }),
+		share(func(o outcome) *verdictOn { return o.ns }), share(func(o outcome) *verdictOn { return o.whole }),
 	}
 }
 
@@ -362,7 +373,7 @@ func (st *study) known(kind string) (map[float64][][]outcome, error) {
 	}
 	st.printf("truth in %% of time per transaction; off by: estimate less truth, mean (s.e.); half: the half-width;\n" +
 		"then how many intervals hold the truth, %% (s.e.): of the estimate that decides, of total, of CPU, and of the\n" +
-		"ns as printed, and of the first with the rest of the server's work in the truth; found: called slower after Holm, %%\n")
+		"ns as printed, and of the first against the whole that the server's clock saw; found: called slower after Holm, %%\n")
 	for _, seconds := range sortedKeys(matrices) {
 		st.knownTable(seconds, matrices[seconds])
 	}
@@ -371,7 +382,7 @@ func (st *study) known(kind string) (map[float64][][]outcome, error) {
 
 func (st *study) knownTable(seconds float64, matrices [][]outcome) {
 	st.printf("\n%g s per cell, %d matrices\n", seconds, len(matrices))
-	st.printf("%-14s %6s  %-12s %6s  %-8s %-8s %-8s %-8s %-8s  %s\n", "", "truth", "off by", "half", "decides", "total", "CPU", "ns", "w. rest", "found")
+	st.printf("%-14s %6s  %-12s %6s  %-8s %-8s %-8s %-8s %-8s  %s\n", "", "truth", "off by", "half", "decides", "total", "CPU", "ns", "whole", "found")
 	sizes := map[float64][]outcome{}
 	for _, m := range matrices {
 		for _, o := range m {
@@ -393,17 +404,40 @@ func (st *study) knownTable(seconds float64, matrices [][]outcome) {
 		}
 		c := covers(each)
 		st.printf("%-14s %6s  %-12s %6s  %-8s %-8s %-8s %-8s %-8s  %s\n", list[0].size, digits(mean(truth), 2), signed(over(off)), digits(median(half), 2),
-			c.estimate.short(), c.total.short(), c.cpu.short(), c.ns.short(), c.withRest.short(), digits(mean(found), 0))
+			c.estimate.short(), c.total.short(), c.cpu.short(), c.ns.short(), c.whole.short(), digits(mean(found), 0))
 		if smallest == "" && mean(found) >= 80 {
 			smallest = fmt.Sprintf("%s (%s %%)", list[0].size, digits(mean(truth), 2))
 		}
 	}
+	if len(matrices) > 0 && len(matrices[0]) > 0 && matrices[0][0].parts != nil {
+		defer st.parts(sizes)
+	}
 	c := covers(matrices)
-	st.printf("%-43s %-8s %-8s %-8s %-8s %-8s\n", "all", c.estimate.short(), c.total.short(), c.cpu.short(), c.ns.short(), c.withRest.short())
+	st.printf("%-43s %-8s %-8s %-8s %-8s %-8s\n", "all", c.estimate.short(), c.total.short(), c.cpu.short(), c.ns.short(), c.whole.short())
 	if smallest == "" {
 		smallest = "none of these"
 	}
 	st.printf("smallest found in at least 80 %%: %s\n", smallest)
+}
+
+// parts prints where the time went, in ns per transaction, means over matrices.
+func (st *study) parts(sizes map[float64][]outcome) {
+	st.printf("\n%-14s %8s %8s %8s %8s %8s   ns per transaction, as the server counted, and by pgtare\n", "", "added", "lost", "rest", "whole", "pgtare")
+	for _, size := range sortedKeys(sizes) {
+		st.printf("%-14s", sizes[size][0].size)
+		for _, pick := range []func(*costParts) float64{
+			func(p *costParts) float64 { return p.added }, func(p *costParts) float64 { return p.lost },
+			func(p *costParts) float64 { return p.rest }, func(p *costParts) float64 { return p.whole },
+			func(p *costParts) float64 { return p.estimate },
+		} {
+			var values []float64
+			for _, o := range sizes[size] {
+				values = append(values, pick(o.parts))
+			}
+			st.printf(" %8s", digits(mean(values), 0))
+		}
+		st.printf("\n")
+	}
 }
 
 func cellOf(r *report.Report, id string) report.Cell {

@@ -203,7 +203,7 @@ func (p *promises) lines(quick bool) []string {
 	what = "intervals that hold a known cost, %, at least"
 	if lists := atLongest(p.clock); len(lists) > 0 {
 		c := covers(lists)
-		line(what, 92, c.estimate.String(), fmt.Sprintf("%d matrices; ns as printed %s; truth with the rest %s", len(lists), c.ns, c.withRest), c.estimate.mean >= 92)
+		line(what, 92, c.estimate.String(), fmt.Sprintf("%d matrices; ns as printed %s; the whole %s", len(lists), c.ns, c.whole), c.estimate.mean >= 92)
 	} else {
 		missing(what, 92)
 	}

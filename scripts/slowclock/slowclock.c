@@ -34,6 +34,10 @@
  * counted apart, as the time between reads and up to the answer. Gaps in which
  * the CPU was lost are left out.
  *
+ * What neither holds, the work of the kernel and of the client, is in the whole:
+ * the time from one answer to the next, counted where that is below a ms. (A
+ * session that waits for its next slice waits longer.)
+ *
  * A transaction is a send(): in the simple protocol a short answer is one.
  * (Servers before 15 also send statistics so, twice a second.)
  */
@@ -47,11 +51,13 @@ struct counts {
 	uint64_t added;       /* ns, by reads */
 	uint64_t sends;
 	uint64_t lost;      /* ns, by interrupted reads, beyond what was asked */
-	uint64_t rest;      /* ns, in gaps */
-	uint64_t gaps;      /* between a read and the next one, or send(), of a transaction */
+	uint64_t rest;      /* ns, between a read and the next one, or send(), of a transaction */
+	uint64_t whole;     /* ns, from a send to the next */
+	uint64_t intervals; /* that whole is the sum of */
+	uint64_t unused[7];
 };
 
-#define SLOTS 64
+#define SLOTS 32
 
 int slowclock_on(int slot, uint64_t ns);
 
@@ -128,6 +134,8 @@ void _PG_init(void)
 #define INTERRUPTED_NS 3000
 /* The same of a gap: SELECT 1 has three or four of some us each. */
 #define LONG_GAP_NS 50000
+/* And of a whole transaction: then the session had no work. */
+#define LONG_WHOLE_NS 1000000
 
 static int (*real_clock)(clockid_t, struct timespec *);
 static int (*real_day)(struct timeval *, void *);
@@ -137,6 +145,7 @@ static struct counts *table;
 static struct counts *here;  /* of this backend's size; NULL: off */
 static struct counts counts; /* since the last send */
 static uint64_t last;        /* end of the last read since the last send; 0: none */
+static uint64_t last_send;   /* 0: none */
 
 static uint64_t now(void)
 {
@@ -148,10 +157,8 @@ static uint64_t now(void)
 
 static void gap(uint64_t end)
 {
-	if (last && end - last < LONG_GAP_NS) {
+	if (last && end - last < LONG_GAP_NS)
 		counts.rest += end - last;
-		counts.gaps++;
-	}
 }
 
 static void lengthen(void)
@@ -236,7 +243,14 @@ ssize_t send(int fd, const void *data, size_t size, int flags)
 {
 	resolve();
 	if (here) {
-		gap(now());
+		uint64_t end = now();
+
+		gap(end);
+		if (last_send && end - last_send < LONG_WHOLE_NS) {
+			counts.whole += end - last_send;
+			counts.intervals++;
+		}
+		last_send = end;
 		last = 0;
 		__atomic_fetch_add(&here->reads, counts.reads, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&here->interrupted, counts.interrupted, __ATOMIC_RELAXED);
@@ -244,8 +258,9 @@ ssize_t send(int fd, const void *data, size_t size, int flags)
 		__atomic_fetch_add(&here->sends, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&here->lost, counts.lost, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&here->rest, counts.rest, __ATOMIC_RELAXED);
-		__atomic_fetch_add(&here->gaps, counts.gaps, __ATOMIC_RELAXED);
-		counts.reads = counts.interrupted = counts.added = counts.lost = counts.rest = counts.gaps = 0;
+		__atomic_fetch_add(&here->whole, counts.whole, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&here->intervals, counts.intervals, __ATOMIC_RELAXED);
+		counts.reads = counts.interrupted = counts.added = counts.lost = counts.rest = counts.whole = counts.intervals = 0;
 	}
 	return real_send(fd, data, size, flags);
 }
