@@ -46,7 +46,8 @@ func Run(ctx context.Context, plan *Plan, cfg RunConfig) (path string, err error
 		rng: rand.New(rand.NewPCG(uint64(plan.Spec.Seed), 0)), interrupted: func() bool { return ctx.Err() != nil }}
 	defer r.close()
 	for _, stage := range []func(context.Context) error{
-		r.create,   // the record's file, so that a bad path is found now
+		r.create,     // the record's file, so that a bad path is found now
+		r.undoBefore, // what pgtares that died have left
 		r.start,    // installations and instances
 		r.probe,    // every setting, on every server
 		r.prepare,  // tables
@@ -80,6 +81,7 @@ type runner struct {
 	loglines    map[string]*loglines // by server
 	labels      []string             // of plan.Spec.Servers
 
+	journal      *host.Journal // of what must be undone; nil: nothing
 	manager      *server.Manager
 	launched     int                   // instances so far
 	found        []server.Installation // as in plan.Spec.Servers
@@ -245,6 +247,11 @@ func (r *runner) close() {
 	}
 	if r.manager != nil {
 		if err := r.manager.Close(); err != nil {
+			r.log("%v", err)
+		}
+	}
+	if r.journal != nil { // last: what is undone by now is crossed out
+		if err := r.journal.Close(); err != nil {
 			r.log("%v", err)
 		}
 	}

@@ -223,13 +223,12 @@ func NewID(now time.Time, rng *rand.Rand) string {
 	return string(id)
 }
 
-// DefaultPath names the file of the record id in the user's state directory:
-// $XDG_STATE_HOME/pgtare, else $HOME/.local/state/pgtare, else, for root,
-// /var/lib/pgtare. The directory is made if it lacks.
+// DefaultPath names the file of the record id in the user's state directory
+// ([StateDir]), which is made if it lacks.
 func DefaultPath(id string) (string, error) {
-	dir, err := stateDir(os.Getenv("XDG_STATE_HOME"), os.Getenv("HOME"), os.Geteuid())
+	dir, err := StateDir()
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("no place for the record, since %w: name a file with -o", err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make the directory of records (name a file with -o to do without): %w", err)
@@ -237,8 +236,14 @@ func DefaultPath(id string) (string, error) {
 	return filepath.Join(dir, id+".jsonl"), nil
 }
 
-// stateDir applies the rule of [DefaultPath] to the environment. A relative
-// path counts as unset, as the XDG base directory specification asks.
+// StateDir is the user's state directory of pgtare: $XDG_STATE_HOME/pgtare,
+// else $HOME/.local/state/pgtare, else, for root, /var/lib/pgtare. It need not
+// exist.
+func StateDir() (string, error) {
+	return stateDir(os.Getenv("XDG_STATE_HOME"), os.Getenv("HOME"), os.Geteuid())
+}
+
+// stateDir applies the rule of [StateDir] to the environment. A relative path counts as unset, as the XDG base directory specification asks.
 func stateDir(xdg, home string, euid int) (string, error) {
 	switch {
 	case filepath.IsAbs(xdg):
@@ -248,5 +253,5 @@ func stateDir(xdg, home string, euid int) (string, error) {
 	case euid == 0:
 		return "/var/lib/pgtare", nil
 	}
-	return "", errors.New("no place for the record, since neither XDG_STATE_HOME nor HOME is set: name a file with -o")
+	return "", errors.New("neither XDG_STATE_HOME nor HOME is set")
 }

@@ -164,7 +164,7 @@ func TestUsageErrors(t *testing.T) {
 // --help names every flag; a change of the command line shows as a change of
 // its golden.
 func TestHelp(t *testing.T) {
-	for _, args := range []string{"help", "help run", "help show", "help version"} {
+	for _, args := range []string{"help", "help run", "help show", "help restore", "help version"} {
 		t.Run(args, func(t *testing.T) {
 			var out bytes.Buffer
 			if status := pgtare(t.Context(), strings.Fields(args), nil, &out, &out); status != 0 {
@@ -419,6 +419,53 @@ func TestSignals(t *testing.T) {
 			}
 			start(t, "show", record).expect(t, 0, "")
 		})
+	}
+}
+
+// What a killed pgtare left, restore removes and says so; then there is
+// nothing more. What the journal holds that can't be undone stays, with status 1.
+func TestRestore(t *testing.T) {
+	servertest.Start(t)
+	t.Parallel()
+	cache := cacheDir(t)
+	record := filepath.Join(t.TempDir(), "r.jsonl")
+	p := start(t, with(long, "-o", record, "--cache-dir", cache)...)
+	measuring(t, p, record)
+	p.Process.Kill()
+	<-p.done
+	restore := func(status int, out, message string, env ...string) {
+		t.Helper()
+		p := startWith(t, env, "restore", "--cache-dir", cache)
+		p.expect(t, status, message)
+		if got := p.stdout.String(); got != out && (out == "" || !strings.Contains(got, out)) {
+			t.Errorf("restore prints %q, expected %q", got, out)
+		}
+	}
+	restore(0, "removed what a dead pgtare left: "+cache, "")
+	nothingLeft(t, cache)
+	restore(0, "nothing was left to be undone\n", "")
+
+	state := t.TempDir()
+	journal := filepath.Join(state, "pgtare", "undo", "undo-1.journal")
+	if err := os.MkdirAll(filepath.Dir(journal), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write := func(entry string) {
+		t.Helper()
+		if err := os.WriteFile(journal, []byte(`{"journal":"pgtare","format":1}`+"\n"+entry+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`{"entry":1,"kind":"moon","time":"2026-07-06T15:20:00Z","data":{}}`)
+	restore(1, "", `something called "moon"`, "XDG_STATE_HOME="+state)
+	write("x")
+	restore(1, "", "line 2 is damaged", "XDG_STATE_HOME="+state)
+	write(`{"entry":1,"kind":"clocksource","time":"2026-07-06T15:20:00Z","data":{"before":"hpet","sources":["tsc"],"boot":"another"}}`)
+	// A run begins with the same.
+	p = startWith(t, []string{"XDG_STATE_HOME=" + state}, with(quick, "-T", "0.01", "--runs", "1", "--cache-dir", cache)...)
+	p.expect(t, 0, "left by a pgtare that died: the machine was started anew")
+	if _, err := os.Stat(journal); err == nil {
+		t.Error("the journal stays when all is undone")
 	}
 }
 

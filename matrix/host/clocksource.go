@@ -123,7 +123,7 @@ func lockClock(dir string) (*os.File, error) {
 // Before is the source that was in use at first.
 func (s *ClockSwitch) Before() string { return s.before }
 
-// Current is the source in use.
+// Current is the source in use; "" after an error of Set.
 func (s *ClockSwitch) Current() string { return s.current }
 
 // Set switches to a source, if another is in use. All CPUs stand still
@@ -132,6 +132,7 @@ func (s *ClockSwitch) Set(source string) error {
 	if source == s.current {
 		return nil
 	}
+	s.current = "" // whatever it is, if this fails
 	if err := setClocksource(s.file, source); err != nil {
 		return err
 	}
@@ -139,9 +140,9 @@ func (s *ClockSwitch) Set(source string) error {
 	return nil
 }
 
-// setClocksource writes a source into the kernel's file. A name that the kernel
-// doesn't know, or doesn't want by now, it takes without a word: so it is read
-// back.
+// setClocksource writes a source into the kernel's file. Instead of one that
+// the kernel doesn't know, or doesn't want by now, it takes the one that it
+// likes best, without a word: so it is read back.
 func setClocksource(f *os.File, source string) error {
 	if _, err := f.WriteAt([]byte(source+"\n"), 0); err != nil {
 		return fmt.Errorf("switch the clock source to %s: %w", source, err)
@@ -152,7 +153,7 @@ func setClocksource(f *os.File, source string) error {
 		return fmt.Errorf("read the clock source back: %w", err)
 	}
 	if now := strings.TrimSpace(string(buf[:n])); now != source {
-		return fmt.Errorf("switch the clock source to %s: the kernel stays with %s; it may have found %[1]s unstable (see dmesg)", source, now)
+		return fmt.Errorf("switch the clock source to %s: the kernel took %s; it may have found %[1]s unstable (see dmesg)", source, now)
 	}
 	return nil
 }

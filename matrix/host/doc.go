@@ -35,6 +35,9 @@
 // that was killed has left switched is put back only while the kernel still
 // runs that was switched, and still uses what was set.
 //
+// Note: a source that was set by its name is the kernel's until another is set,
+// where it had chosen it by itself before. There is no way to see which it was.
+//
 // The sources differ by some 0.01 % in speed, since the kernel measures each of
 // them. [Counter], calibrated once, is the same under all.
 //
