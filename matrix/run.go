@@ -48,17 +48,17 @@ func Run(ctx context.Context, plan *Plan, cfg RunConfig) (path string, err error
 	for _, stage := range []func(context.Context) error{
 		r.create,     // the record's file, so that a bad path is found now
 		r.undoBefore, // what pgtares that died have left
-		r.start,    // installations and instances
-		r.probe,    // every setting, on every server
-		r.prepare,  // tables
-		r.try,      // the script, once
-		r.exercise, // can the settings act at all?
-		r.waits,    // do sessions queue up for locks?
-		r.pilot,    // head, slice, generation
-		r.anchor,   // one unbroken second
-		r.retire,   // instances that run in blocks only
-		r.begin,    // the record's header
-		r.measure,  // runs of generations of rounds of slices
+		r.start,      // installations and instances
+		r.probe,      // every setting, on every server
+		r.prepare,    // tables
+		r.try,        // the script, once
+		r.exercise,   // can the settings act at all?
+		r.waits,      // do sessions queue up for locks?
+		r.pilot,      // head, slice, generation
+		r.anchor,     // one unbroken second
+		r.retire,     // instances that run in blocks only
+		r.begin,      // the record's header
+		r.measure,    // runs of generations of rounds of slices
 	} {
 		if err = stage(ctx); err != nil {
 			break
