@@ -30,6 +30,8 @@ type describedSpec struct {
 	Env          []string           `json:"env"`      // names; values may be secrets
 	Until        float64            `json:"until"`
 	MaxSeconds   float64            `json:"max_seconds"`
+	BeforeRun    string             `json:"before_run"` // the hooks, "" for none
+	AfterRun     string             `json:"after_run"`
 }
 
 type describedSetting struct {
@@ -49,6 +51,7 @@ func (s Spec) describe() describedSpec {
 		Runs: s.Runs, Seconds: s.Duration.Seconds(), Transactions: s.Transactions, Controls: s.Controls,
 		SliceNs: int64(s.Slice), Rounds: s.Rounds, Pin: s.Pin.String(), Seed: s.Seed,
 		Schedule: s.Schedule, Env: []string{}, Until: s.Until, MaxSeconds: s.MaxTime.Seconds(),
+		BeforeRun: s.Hooks.Before, AfterRun: s.Hooks.After,
 	}
 	for _, v := range s.Env {
 		d.Env = append(d.Env, v.Name)

@@ -64,6 +64,9 @@
 // where the cell had the instance to itself; before PostgreSQL 15 only in
 // blocks, since reading the counters takes most of a second there.
 //
+// What a user wants done around each run, dropping the system's caches, say, is
+// a command for the shell: [Hooks].
+//
 // # Stopping by width
 //
 // With --until the runs go on until every deciding interval is narrow enough.

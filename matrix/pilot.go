@@ -341,8 +341,12 @@ func roundsOf(slice, single, setup, perRun time.Duration) int {
 	return max(least, int(min(wanted, float64(perRun)/minGenerations/perRound)))
 }
 
-// shareCPUs says whether clients and backends have to share CPUs.
+// shareCPUs says whether clients and backends have to share CPUs; where each
+// side has its own, whether backends have to share theirs.
 func (r *runner) shareCPUs(clients int) bool {
+	if r.pin.Kind == "split" {
+		return clients > len(r.serverCPUs)
+	}
 	return 2*clients > len(r.usable())
 }
 

@@ -191,7 +191,11 @@ func TestRefused(t *testing.T) {
 	check(modes("per-statement,per-statement"), "given twice")
 	pin := func(text string) error { _, err := ParsePin(text); return err }
 	check(pin("core:x"), "no number of a CPU")
-	check(pin("split"), "isn't built yet")
+	check(pin("split:0"), "expected none, core")
+	check(pin("client=0"), "expected client=LIST,server=LIST")
+	check(pin("client=0,client=1"), "expected client=LIST,server=LIST")
+	check(pin("client=0,server=x"), "no list of CPUs")
+	check(pin("server=,client=1"), "no list of CPUs")
 	check(pin("cores"), "expected none, core")
 
 	plan := func(s Spec) error { _, err := NewPlan(s); return err }

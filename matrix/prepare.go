@@ -348,31 +348,69 @@ func (r *runner) place(ctx context.Context) (err error) {
 			r.pin = Pin{Kind: "core", CPU: -1}
 		}
 	}
-	if r.pin.Kind == "core" {
+	if r.pin.Kind != "none" {
 		if !r.instances[0].target.LocalPID() {
 			return usagef("--pin %s: the backends of %s are not on this machine, or not this user's to move; use --pin none", r.pin, r.labels[0])
 		}
-		if r.pin.CPU < 0 {
-			if r.pin.CPU, err = host.Quietest(ctx, 100*time.Millisecond); err != nil {
-				return fmt.Errorf("look for the quietest CPU: %w", err)
+		if err := r.choose(ctx); err != nil {
+			return err
+		}
+	}
+	r.wire, err = workload.NewWire(workload.WireConfig{Threads: r.plan.Spec.Threads, CPUs: r.clientCPUs})
+	return err
+}
+
+// choose finds the CPUs of a placement that leaves them open, and refuses those
+// that aren't there.
+func (r *runner) choose(ctx context.Context) error {
+	spec := r.plan.Spec
+	if r.pin.Kind == "core" && r.pin.CPU < 0 || r.pin.Kind == "split" && r.pin.Client == nil {
+		quiet, err := host.Quiet(ctx, 100*time.Millisecond)
+		if err != nil {
+			return fmt.Errorf("look for the quietest CPU: %w", err)
+		}
+		if r.pin.Kind == "core" {
+			r.pin.CPU = quiet[0]
+		} else {
+			var found bool
+			if r.pin.Client, r.pin.Server, found = host.Apart(quiet, host.Siblings, spec.Clients, spec.Threads); !found {
+				return usagef("--pin split: this process may use CPUs %s only, which is one core; use --pin core or none", host.FormatList(host.CPUs()))
 			}
 		}
-		if !slices.Contains(host.CPUs(), r.pin.CPU) {
-			return usagef("--pin %s: this process may use CPUs %v only", r.pin, host.CPUs())
-		}
-		r.cpus = []int{r.pin.CPU}
 	}
-	r.wire, err = workload.NewWire(workload.WireConfig{Threads: r.plan.Spec.Threads, CPUs: r.cpus})
-	return err
+	r.clientCPUs, r.serverCPUs = r.pin.Client, r.pin.Server
+	if r.pin.Kind == "core" {
+		r.clientCPUs, r.serverCPUs = []int{r.pin.CPU}, []int{r.pin.CPU}
+	}
+	for _, c := range r.usable() {
+		if !slices.Contains(host.CPUs(), c) {
+			return usagef("--pin %s: there is no CPU %d for this process, which may use CPUs %s only", r.pin, c, host.FormatList(host.CPUs()))
+		}
+	}
+	if r.pin.Kind == "split" {
+		for _, c := range r.clientCPUs {
+			for _, s := range host.Siblings(c) {
+				if slices.Contains(r.serverCPUs, s) {
+					r.warn("core-shared", fmt.Sprintf("CPU %d of the client and CPU %d of the server are one core, so that each slows the other down", c, s),
+						"give them cores of their own (--pin split), or one CPU for both (--pin core)")
+					return nil
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // usable is the CPUs that clients and backends can use.
 func (r *runner) usable() []int {
-	if r.cpus != nil {
-		return r.cpus
+	if r.pinned() {
+		return slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.clientCPUs, r.serverCPUs))))
 	}
 	return host.CPUs()
 }
+
+// pinned says whether clients and backends are held on CPUs of their own.
+func (r *runner) pinned() bool { return r.serverCPUs != nil }
 
 // restart starts every instance anew that is measured in slices, in random
 // order: the luck of a start is what the runs average out.
@@ -516,8 +554,8 @@ func (r *runner) onConnect(p *panel, cell int) func(context.Context, *pgconn.PgC
 		if err := proof(ctx, conn); err != nil {
 			return err
 		}
-		if r.cpus != nil && local {
-			if err := host.SetAffinity(int(conn.PID()), r.cpus); err != nil {
+		if r.pinned() && local {
+			if err := host.SetAffinity(int(conn.PID()), r.serverCPUs); err != nil {
 				return fmt.Errorf("pin backend %d: %w", conn.PID(), err)
 			}
 		}

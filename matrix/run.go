@@ -89,7 +89,8 @@ type runner struct {
 	instances    []instance            // as in plan.Instances
 	wire         *workload.Wire
 	pin          Pin   // in force
-	cpus         []int // of job threads and backends; nil: not pinned
+	clientCPUs   []int // of the job threads; nil: not pinned
+	serverCPUs   []int // of the backends; nil: not pinned
 	panels       []panel
 	histograms   []*hdrhistogram.Histogram // of a generation's cells, used again and again
 	warnings     []results.Warning
@@ -277,6 +278,9 @@ func (r *runner) measure(ctx context.Context) error {
 				return err
 			}
 		}
+		if err := r.hook(ctx, "before-run", r.plan.Spec.Hooks.Before, run); err != nil {
+			return err
+		}
 		for _, t := range r.turns() {
 			progress.show(run)
 			p := &r.panels[t.panel]
@@ -292,6 +296,9 @@ func (r *runner) measure(ctx context.Context) error {
 			progress.done += p.measured(t)
 		}
 		r.readLogs()
+		if err := r.hook(ctx, "after-run", r.plan.Spec.Hooks.After, run); err != nil {
+			return err
+		}
 		over, err := r.enough(run, time.Since(progress.began))
 		if err != nil {
 			return err

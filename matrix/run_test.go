@@ -1,13 +1,19 @@
 package matrix
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"pgtare/matrix/host"
 	"pgtare/matrix/server"
 	"pgtare/matrix/server/servertest"
 	"pgtare/results"
@@ -380,5 +386,143 @@ func TestTransactions(t *testing.T) {
 		if perRun[run] < 1000 {
 			t.Errorf("run %d measured %d transactions, expected about 3000 or more", run, perRun[run])
 		}
+	}
+}
+
+// With --pin split each side stays on cores of its own. The script sleeps
+// wherever its backend may run on the client's CPU.
+func TestSplit(t *testing.T) {
+	spec := Spec{Workload: scriptWorkload(t, `select case when pg_read_file('/proc/self/status') ~ E'Cpus_allowed_list:\t1\n' then null else pg_sleep(0.1) end;`),
+		Controls: 1, Runs: 1, Duration: 50 * time.Millisecond, Rounds: 10, Pin: Pin{Kind: "split", Client: []int{0}, Server: []int{1}}}
+	if !slices.Equal(host.CPUs(), []int{0, 1}) {
+		spec.Pin = Pin{Kind: "split"}
+		servertest.Start(t)
+		plan, err := NewPlan(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Run(t.Context(), plan, RunConfig{Record: filepath.Join(t.TempDir(), "r.jsonl")})
+		if one := len(host.CPUs()) == len(host.Siblings(host.CPUs()[0])); one != (err != nil && strings.Contains(err.Error(), "which is one core")) {
+			t.Errorf("on CPUs %v: %v", host.CPUs(), err)
+		}
+		return
+	}
+	rec, _ := run(t, spec)
+	p := rec.Header.Panels[0]
+	if p.Pin != "client=0,server=1" || p.TransactionNs > int64(50*time.Millisecond) {
+		t.Errorf("placement %s, a transaction takes %v: the backends are not held on CPU 1", p.Pin, time.Duration(p.TransactionNs))
+	}
+	spec.Pin = Pin{Kind: "split"}
+	rec, _ = run(t, spec)
+	if p := rec.Header.Panels[0]; p.Pin != "client=0,server=1" && p.Pin != "client=1,server=0" {
+		t.Errorf("placement %s: not all CPUs are used, or one twice", p.Pin)
+	}
+}
+
+// The hooks are around each run, and reach the servers.
+func TestHooks(t *testing.T) {
+	dir := t.TempDir()
+	spec := Spec{Workload: builtinWorkload(t, "select1"), Controls: 1, Runs: 2, Duration: 50 * time.Millisecond,
+		Settings: []SettingAxis{set("track_activity_query_size", "1kB", "1MB")},
+		Hooks: Hooks{
+			Before: `psql -XAtqc 'select 40 + '$PGTARE_RUN >` + dir + `/before-$PGTARE_RUN && test -s "$PGTARE_RECORD"`,
+			After:  `printf '%s\n' "$PGTARE_INSTANCES" | while IFS="$(printf '\t')" read -r id label conninfo; do psql -XAtq -d "$conninfo" -c "select '$id $label'"; done >` + dir + `/after-$PGTARE_RUN`,
+		}}
+	rec, steps := run(t, spec)
+	first := slices.Index(steps, "run 1: before-run")
+	if first < 0 || !strings.HasPrefix(steps[first-1], "restart ") || !strings.HasPrefix(steps[first+1], "run 1: ") {
+		t.Errorf("steps %q: expected before-run between the restarts and the measuring", steps)
+	}
+	for n := 1; n <= 2; n++ {
+		if got, want := read(t, dir, fmt.Sprint("before-", n)), fmt.Sprintln(40+n); got != want {
+			t.Errorf("run %d: before-run left %q, want %q", n, got, want)
+		}
+		label := rec.Header.Servers[0].Label
+		if got, want := read(t, dir, fmt.Sprint("after-", n)), fmt.Sprintf("i1 %s\ni2 %[1]s\ni3 %[1]s\n", label); got != want {
+			t.Errorf("run %d: after-run left %q, want %q", n, got, want)
+		}
+	}
+}
+
+func read(t *testing.T, dir, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// A hook that fails ends the matrix with its words; one that runs when pgtare
+// is interrupted ends with it.
+func TestHookFails(t *testing.T) {
+	spec := Spec{Workload: builtinWorkload(t, "select1"), Controls: 1, Runs: 2, Duration: 20 * time.Millisecond, Rounds: 10}
+	carryOut := func(ctx context.Context, after string) (*results.Record, error) {
+		t.Helper()
+		servertest.Start(t)
+		spec.Hooks.After = after
+		plan, err := NewPlan(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path, err := Run(ctx, plan, RunConfig{Record: filepath.Join(t.TempDir(), "r.jsonl")})
+		if path == "" {
+			t.Fatalf("no record: %v", err)
+		}
+		rec, reading := results.ReadFile(path)
+		if reading != nil {
+			t.Fatal(reading)
+		}
+		return rec, err
+	}
+	rec, err := carryOut(t.Context(), "echo first; echo no such table >&2; exit 3")
+	if err == nil || !strings.Contains(err.Error(), "failed in run 1: exit status 3; its last line: no such table") || rec.End.Status != "failed" || len(rec.Generations) == 0 {
+		t.Errorf("%v; the record ends with %+v", err, rec.End)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	begun := filepath.Join(t.TempDir(), "pid")
+	go func() {
+		for ctx.Err() == nil {
+			if b, err := os.ReadFile(begun); err == nil && len(b) > 0 {
+				cancel()
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	rec, err = carryOut(ctx, "trap '' TERM; sleep 1000 & echo $! >"+begun+"; wait; wait")
+	if !errors.Is(err, context.Canceled) || rec.End.Status != "interrupted" {
+		t.Errorf("%v; the record ends with %+v", err, rec.End)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(read(t, filepath.Dir(begun), "pid")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 { // an orphan is reaped when init gets to it
+		if err = syscall.Kill(pid, 0); err != nil {
+			break
+		}
+		if stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("what the hook had started is still there: %v", err)
+	}
+}
+
+func TestLineWriter(t *testing.T) {
+	var got []string
+	w := &lineWriter{to: func(line string) { got = append(got, line) }}
+	for _, part := range []string{"one\ntw", "o\r\n", "\n", strings.Repeat("x", longestLine+3), "\nend"} {
+		if n, err := w.Write([]byte(part)); n != len(part) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	w.flush()
+	want := []string{"one", "two", "", strings.Repeat("x", longestLine), "xxx", "end"}
+	if !slices.Equal(got, want) || w.last != "end" {
+		t.Errorf("lines %.40q, the last %q", got, w.last)
 	}
 }

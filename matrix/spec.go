@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"pgtare/matrix/host"
 	"pgtare/matrix/server"
 	"pgtare/workload"
 	"pgtare/workload/script"
@@ -33,6 +34,7 @@ type Spec struct {
 	Slice        time.Duration // 0: by the pilot
 	Rounds       int           // per generation; 0: by the pilot
 	Pin          Pin
+	Hooks        Hooks
 	Seed         int64
 	// Until is the half-width in per cent at which the matrix stops (NextLook of
 	// package stats); Runs is then the least number. 0: after Runs.
@@ -185,11 +187,13 @@ func splitValues(flag, text, list string) ([]string, error) {
 
 // Pin is where clients and backends run.
 type Pin struct {
-	Kind string // "" (by the number of clients), none, core
+	Kind string // "" (by the number of clients), none, core, split
 	CPU  int    // of core; -1: the quietest
+	// Of split; nil: chosen, so that no core is on both sides.
+	Client, Server []int
 }
 
-// ParsePin reads --pin: none, core or core:N.
+// ParsePin reads --pin: none, core, core:N, split or client=LIST,server=LIST.
 func ParsePin(text string) (Pin, error) {
 	switch kind, arg, found := strings.Cut(text, ":"); {
 	case kind == "none" && !found:
@@ -202,15 +206,43 @@ func ParsePin(text string) (Pin, error) {
 			return Pin{}, usagef("--pin %s: %q is no number of a CPU", text, arg)
 		}
 		return Pin{Kind: "core", CPU: cpu}, nil
-	case kind == "split" || strings.Contains(text, "client="):
-		return Pin{}, usagef("--pin %s: client and server on CPUs of their own isn't built yet; use none, core or core:N", text)
+	case text == "split":
+		return Pin{Kind: "split"}, nil
+	case strings.HasPrefix(text, "client=") || strings.HasPrefix(text, "server="):
+		return parseApart(text)
 	}
-	return Pin{}, usagef("--pin %s: expected none, core (the quietest CPU) or core:N", text)
+	return Pin{}, usagef("--pin %s: expected none, core (the quietest CPU), core:N, split or client=LIST,server=LIST", text)
 }
 
+// parseApart reads client=LIST,server=LIST, in either order.
+func parseApart(text string) (Pin, error) {
+	form := apartForm.FindStringSubmatch(text)
+	if form == nil || form[1] == form[3] {
+		return Pin{}, usagef("--pin %s: expected client=LIST,server=LIST, with lists such as 0-3,8", text)
+	}
+	p := Pin{Kind: "split"}
+	for _, side := range [][]string{form[1:3], form[3:5]} {
+		cpus, err := host.ParseList(side[1])
+		if err != nil {
+			return Pin{}, usagef("--pin %s: %v", text, err)
+		}
+		if side[0] == "client" {
+			p.Client = cpus
+		} else {
+			p.Server = cpus
+		}
+	}
+	return p, nil
+}
+
+var apartForm = regexp.MustCompile(`^(client|server)=([^=]*),(client|server)=([^=]*)$`)
+
 func (p Pin) String() string {
-	if p.Kind == "core" && p.CPU >= 0 {
+	switch {
+	case p.Kind == "core" && p.CPU >= 0:
 		return fmt.Sprintf("core:%d", p.CPU)
+	case p.Kind == "split" && p.Client != nil:
+		return "client=" + host.FormatList(p.Client) + ",server=" + host.FormatList(p.Server)
 	}
 	return p.Kind
 }

@@ -16,14 +16,14 @@ type watching struct {
 }
 
 func (r *runner) watch() watching {
-	return watching{r, time.Now(), host.Watch(r.cpus), r.serverCPU()}
+	return watching{r, time.Now(), host.Watch(r.usable()), r.serverCPU()}
 }
 
 // since is what the machine has done meanwhile: a line of the record without
 // its panel, run and generation.
 func (w watching) since(cell string) results.Machine {
 	servers := w.r.serverCPU()
-	m := host.Watch(w.r.cpus).Since(w.reading)
+	m := host.Watch(w.r.usable()).Since(w.reading)
 	m.Cell, m.Started = cell, w.began.UTC()
 	for i, before := range w.servers {
 		switch {

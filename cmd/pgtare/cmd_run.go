@@ -40,6 +40,7 @@ type runOptions struct {
 	envs            []string
 	until           string
 	maxTime         time.Duration
+	before, after   string
 	seed            int64
 	dryRun          bool
 	format, record  string
@@ -99,13 +100,15 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.servers, "server", nil, "`SERVER`: 18, 18.4, DIRECTORY, LABEL=DIRECTORY or the CONNINFO of a running server; repeat to compare")
 	f.IntVar(&o.runs, "runs", 0, "runs `N`; the table shows their median (default 5, or 10 where the run is a replicate: servers, instances, blocks)")
 	f.IntVar(&o.controls, "controls", 1, "cells `N` equal to each baseline; the first is its twin and decides about trust, 0 gives no verdicts")
-	f.StringVar(&o.pin, "pin", "", "`PLACE` of clients and backends: none, core (the quietest CPU) or core:N (default core for one client on a managed server, else none)")
+	f.StringVar(&o.pin, "pin", "", "`PLACE` of clients and backends: none, core (the quietest CPU), core:N, split (cores of their own) or client=LIST,server=LIST (default core for one client on a managed server, else none)")
 	f.DurationVar(&o.slice, "slice", 0, "length `D` of a slice (default by the pilot, 2ms to 100ms)")
 	f.StringVar(&o.schedule, "schedule", "auto", "`SCHEDULE` of all cells: slice, block (a whole run of one cell after the other), or auto, by what their settings act on")
 	f.IntVar(&o.rounds, "generation", 0, "rounds `N` on the same backends (default by the pilot, 20 or more)")
 	f.StringVar(&o.until, "until", "", "measure until the interval of every overhead has a half-width of at most `PCT`, e.g. 0.5 or 0.5%")
 	f.DurationVar(&o.maxTime, "max-time", 0, "begin no run after `D` of measuring, e.g. 5m (with --until default 10m)")
 	f.StringArrayVar(&o.envs, "env", nil, "`NAME=VALUE` in the environment of the servers that pgtare starts")
+	f.StringVar(&o.before, "before-run", "", "shell `COMMAND` at the beginning of each run, when its servers run (PGHOST, PGPORT, PGTARE_INSTANCES and PGTARE_RUN are set); it stands in the record")
+	f.StringVar(&o.after, "after-run", "", "shell `COMMAND` at the end of each run")
 	f.Int64Var(&o.seed, "seed", 0, "`N` that all orders are drawn from (default by chance; the record keeps it)")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the plan and the expected time, and touch no server")
 	f.StringVar(&o.format, "format", "text", "`FORMAT` of the result: text or json")
@@ -150,7 +153,7 @@ func runRun(ctx context.Context, o *runOptions, given *pflag.FlagSet, args []str
 
 // spec turns the flags into what was asked.
 func (o *runOptions) spec(given *pflag.FlagSet, stdin io.Reader) (s matrix.Spec, err error) {
-	for _, name := range []string{"output", "mode", "pin", "cache-dir", "schedule", "until", "server"} {
+	for _, name := range []string{"output", "mode", "pin", "cache-dir", "schedule", "until", "server", "before-run", "after-run"} {
 		f := given.Lookup(name)
 		if f.Changed && f.Value.String() == "" || name == "server" && slices.Contains(o.servers, "") {
 			return s, usageError{fmt.Errorf("--%s is given and empty: an unset variable of the shell? leave it out for the default", name)}
@@ -171,7 +174,8 @@ func (o *runOptions) spec(given *pflag.FlagSet, stdin io.Reader) (s matrix.Spec,
 	if o.clients < 1 || o.jobs < 1 || given.Changed("runs") && o.runs < 1 || o.controls < 0 || given.Changed("generation") && o.rounds < 1 {
 		return s, usageError{errors.New("-c, -j, --runs and --generation must be at least 1, --controls at least 0")}
 	}
-	s = matrix.Spec{Clients: o.clients, Threads: o.jobs, Runs: o.runs, Controls: o.controls, Slice: o.slice, Rounds: o.rounds, Seed: o.seed}
+	s = matrix.Spec{Clients: o.clients, Threads: o.jobs, Runs: o.runs, Controls: o.controls, Slice: o.slice, Rounds: o.rounds, Seed: o.seed,
+		Hooks: matrix.Hooks{Before: o.before, After: o.after}}
 	if o.schedule != "auto" {
 		s.Schedule = o.schedule
 	}

@@ -2,10 +2,12 @@ package host
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,46 +57,75 @@ func Siblings(cpu int) []int {
 	return s
 }
 
-// Quietest watches the CPUs for window and returns that of CPUs() whose core
+// Quiet watches the CPUs for window and returns CPUs(), those first whose core
 // was busy least: the time that it and its SMT siblings were neither idle nor
-// waiting for I/O, stolen time included. Of equals the first wins.
-func Quietest(ctx context.Context, window time.Duration) (int, error) {
+// waiting for I/O, stolen time included. Equals stay in ascending order.
+func Quiet(ctx context.Context, window time.Duration) ([]int, error) {
 	allowed := CPUs()
 	if len(allowed) == 0 {
-		return 0, errors.New("find the quietest CPU: /proc/self/status names no CPU")
+		return nil, errors.New("find the quietest CPU: /proc/self/status names no CPU")
 	}
 	before, err := readTimes()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	timer := time.NewTimer(window)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return nil, ctx.Err()
 	case <-timer.C:
 	}
 	after, err := readTimes()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return quietest(before, after, allowed, Siblings), nil
+	return quiet(before, after, allowed, Siblings), nil
 }
 
-// quietest picks from allowed, which isn't empty, by the times of each CPU
-// before and after.
-func quietest(before, after map[int]cpuTimes, allowed []int, siblings func(int) []int) int {
-	best, least := allowed[0], int64(-1)
-	for _, c := range allowed {
-		var busy int64
+// quiet sorts allowed by the times of each CPU before and after.
+func quiet(before, after map[int]cpuTimes, allowed []int, siblings func(int) []int) []int {
+	busy := func(c int) (n int64) {
 		for _, s := range siblings(c) {
-			busy += after[s].busy + after[s].stolen - before[s].busy - before[s].stolen
+			n += after[s].busy + after[s].stolen - before[s].busy - before[s].stolen
 		}
-		if least < 0 || busy < least {
-			best, least = c, busy
+		return n
+	}
+	sorted := slices.Clone(allowed)
+	slices.SortStableFunc(sorted, func(a, b int) int { return cmp.Compare(busy(a), busy(b)) })
+	return sorted
+}
+
+// Apart divides CPUs, the quietest first, between a server that has so many
+// backends and a client of so many threads, so that no core (siblings: a CPU's
+// SMT siblings, itself included) is on both sides: the server gets the quietest
+// cores, as many as it has use for, at least one and all but the client's.
+// false where there is but one core.
+func Apart(quiet []int, siblings func(int) []int, backends, threads int) (client, server []int, found bool) {
+	var cores [][]int
+	for _, c := range quiet {
+		at := slices.IndexFunc(cores, func(core []int) bool { return slices.Contains(siblings(core[0]), c) })
+		if at < 0 {
+			cores = append(cores, nil)
+			at = len(cores) - 1
+		}
+		cores[at] = append(cores[at], c)
+	}
+	if len(cores) < 2 {
+		return nil, nil, false
+	}
+	forClient := min(threads, len(cores)/2)
+	for i, core := range cores {
+		switch {
+		case i < min(backends, len(cores)-forClient):
+			server = append(server, core...)
+		case len(client) < threads:
+			client = append(client, core...)
 		}
 	}
-	return best
+	slices.Sort(client)
+	slices.Sort(server)
+	return client, server, true
 }
 
 // cpuTimes are what a CPU has done since boot, in ticks.
@@ -142,6 +173,44 @@ func parseTimes(stat []byte) map[int]cpuTimes {
 		times[cpu] = t
 	}
 	return times
+}
+
+// ParseList reads the kernel's list format, "0-3,8", for what a user wrote: at
+// most so many numbers as a machine may have, none twice.
+func ParseList(s string) ([]int, error) {
+	if !listFormat.MatchString(s) {
+		return nil, fmt.Errorf("%q is no list of CPUs such as 0-3,8", s)
+	}
+	cpus, err := parseList(s)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no list of CPUs such as 0-3,8", s)
+	}
+	slices.Sort(cpus)
+	if len(cpus) == 0 || len(slices.Compact(slices.Clone(cpus))) < len(cpus) {
+		return nil, fmt.Errorf("%q is no list of CPUs such as 0-3,8: one is named twice, or a range runs downwards", s)
+	}
+	return cpus, nil
+}
+
+// Four digits are enough for Linux, which takes at most 8192 CPUs.
+var listFormat = regexp.MustCompile(`^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$`)
+
+// FormatList writes ascending numbers in the kernel's list format.
+func FormatList(cpus []int) string {
+	var parts []string
+	for i := 0; i < len(cpus); {
+		k := i
+		for k+1 < len(cpus) && cpus[k+1] == cpus[k]+1 {
+			k++
+		}
+		part := strconv.Itoa(cpus[i])
+		if k > i {
+			part += "-" + strconv.Itoa(cpus[k])
+		}
+		parts = append(parts, part)
+		i = k + 1
+	}
+	return strings.Join(parts, ",")
 }
 
 // parseList reads the kernel's list format: "0-3,8".

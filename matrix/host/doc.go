@@ -2,7 +2,7 @@
 // process has used of them.
 //
 //   - [Facts] is what a record says of the machine.
-//   - [CPUs], [Siblings], [SetAffinity] and [Quietest] serve placement. A CPU
+//   - [CPUs], [Siblings], [SetAffinity] and [Quiet] serve placement. A CPU
 //     outside CPUs() is never offered: the list is what the scheduler allows
 //     this process, so cgroup cpusets and taskset count.
 //   - [Proc] reads the counters of one process or thread again and again. It

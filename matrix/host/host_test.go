@@ -52,21 +52,59 @@ func TestParseTimes(t *testing.T) {
 	}
 }
 
-func TestQuietestPicks(t *testing.T) {
+func TestQuiet(t *testing.T) {
 	before := map[int]cpuTimes{0: {900, 100}, 1: {}, 2: {50, 0}, 3: {50, 0}}
 	alone := func(c int) []int { return []int{c} }
 	pairs := func(c int) []int { return []int{c &^ 1, c | 1} }
-	check := func(after map[int]cpuTimes, allowed []int, siblings func(int) []int, want int) {
+	check := func(after map[int]cpuTimes, allowed []int, siblings func(int) []int, want ...int) {
 		t.Helper()
-		if got := quietest(before, after, allowed, siblings); got != want {
-			t.Errorf("after %v, allowed %v: CPU %d, want %d", after, allowed, got, want)
+		if got := quiet(before, after, allowed, siblings); !slices.Equal(got, want) {
+			t.Errorf("after %v, allowed %v: CPUs %v, want %v", after, allowed, got, want)
 		}
 	}
 	after := map[int]cpuTimes{0: {901, 100}, 1: {1, 89}, 2: {53, 0}, 3: {50, 4}}
-	check(after, []int{0, 1, 2, 3}, alone, 0)
-	check(after, []int{0, 1, 2, 3}, pairs, 2) // CPU 0 shares its core with a busy one
-	check(after, []int{1}, alone, 1)          // never outside the allowed ones
-	check(before, []int{2, 3}, alone, 2)      // equals: the first
+	check(after, []int{0, 1, 2, 3}, alone, 0, 2, 3, 1)
+	check(after, []int{0, 1, 2, 3}, pairs, 2, 3, 0, 1) // CPU 0 shares its core with a busy one
+	check(after, []int{1}, alone, 1)                   // never outside the allowed ones
+	check(before, []int{2, 3}, alone, 2, 3)            // equals: in ascending order
+}
+
+func TestApart(t *testing.T) {
+	alone := func(c int) []int { return []int{c} }
+	pairs := func(c int) []int { return []int{c &^ 1, c | 1} }
+	for _, c := range []struct {
+		name              string
+		quiet             []int
+		siblings          func(int) []int
+		backends, threads int
+		client, server    string // "": there is but one core
+	}{
+		{"one client on two CPUs: the server gets the quieter", []int{1, 0}, alone, 1, 1, "0", "1"},
+		{"no more than there are backends", []int{3, 2, 1, 0}, alone, 1, 1, "2", "3"},
+		{"all but the client's", []int{3, 2, 1, 0}, alone, 64, 1, "0", "1-3"},
+		{"the client at most half", []int{0, 1, 2, 3}, alone, 64, 64, "2-3", "0-1"},
+		{"siblings stay together", []int{4, 5, 0, 1, 2, 3}, pairs, 8, 1, "2-3", "0-1,4-5"},
+		{"one core with two CPUs can't be divided", []int{0, 1}, pairs, 1, 1, "", ""},
+		{"one CPU", []int{0}, alone, 1, 1, "", ""},
+	} {
+		client, server, found := Apart(c.quiet, c.siblings, c.backends, c.threads)
+		if FormatList(client) != c.client || FormatList(server) != c.server || found != (c.client != "") {
+			t.Errorf("%s: client %v, server %v, %v; want %q, %q", c.name, client, server, found, c.client, c.server)
+		}
+	}
+}
+
+func TestListsOfUsers(t *testing.T) {
+	for text, want := range map[string]string{"0": "0", "0-3,8": "0-3,8", "8,0-1": "0-1,8", "1,2,3": "1-3"} {
+		if got, err := ParseList(text); err != nil || FormatList(got) != want {
+			t.Errorf("%q: %v, %v; want %s", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", ",", "0,", "1-", "a", "-1", "3-1", "0,0", "0-2,1", "12345", " 1", "0-99999999"} {
+		if got, err := ParseList(text); err == nil {
+			t.Errorf("%q is a list: %v", text, got)
+		}
+	}
 }
 
 // TestQuietestSeesLoad keeps all CPUs but one busy.
@@ -88,10 +126,11 @@ func TestQuietestSeesLoad(t *testing.T) {
 	// Other load may fall on the free CPUs now and then, not always.
 	var got int
 	for range 10 {
-		var err error
-		if got, err = Quietest(ctx, 200*time.Millisecond); err != nil {
+		quiet, err := Quiet(ctx, 200*time.Millisecond)
+		if err != nil {
 			t.Fatal(err)
 		}
+		got = quiet[0]
 		if got != busy {
 			break
 		}
@@ -103,8 +142,8 @@ func TestQuietestSeesLoad(t *testing.T) {
 	if got == busy {
 		t.Errorf("the quietest CPU is %d, which was kept busy", got)
 	}
-	if _, err := Quietest(ctx, time.Hour); !errors.Is(err, context.Canceled) {
-		t.Errorf("a cancelled Quietest: %v", err)
+	if _, err := Quiet(ctx, time.Hour); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled Quiet: %v", err)
 	}
 }
 

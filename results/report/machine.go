@@ -192,7 +192,7 @@ func sliceNs(s *results.Slices, i, clients int) float64 {
 
 // sharesCPUs tells whether clients and backends may run on the same CPUs.
 func sharesCPUs(p *Panel) bool {
-	return p.Pin != "split" && !strings.HasPrefix(p.Pin, "split:") && !strings.HasPrefix(p.Pin, "client=")
+	return !strings.HasPrefix(p.Pin, "client=")
 }
 
 // clientBound says where pgtare itself holds the figure up.

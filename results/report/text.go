@@ -240,6 +240,9 @@ func pinLine(pin string) string {
 	case pin == "none":
 		return "none (where the kernel likes)"
 	}
+	if _, apart := strings.CutPrefix(pin, "client="); apart {
+		return pin + " (client and backends apart)"
+	}
 	return pin
 }
 
