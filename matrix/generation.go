@@ -311,15 +311,18 @@ func (r *runner) warmUp(ctx context.Context, p *panel, l *load, line *results.Ge
 }
 
 // counts are what the kernel counts of a load's backends; -1: not known.
-type counts struct{ faults, switches, moves int64 }
+type counts struct{ faults, switches, moves, read, written int64 }
 
 func (l *load) counts() counts {
-	return counts{l.faults(), l.sum((*host.Proc).Switches), l.sum((*host.Proc).Moves)}
+	return counts{l.faults(), l.sum((*host.Proc).Switches), l.sum((*host.Proc).Moves), l.sum((*host.Proc).BytesRead), l.sum((*host.Proc).BytesWritten)}
 }
 
 // since writes what was counted between two readings into a line.
 func (c counts) since(later counts, g *results.Generation) {
 	g.Faults, g.Switches, g.Moves = since(c.faults, later.faults), since(c.switches, later.switches), since(c.moves, later.moves)
+	if read, written := since(c.read, later.read), since(c.written, later.written); read >= 0 && written >= 0 {
+		g.FileIO = &results.FileIO{Transactions: transactionsOf(g) - g.WarmupTx, ReadBytes: read, WrittenBytes: written}
+	}
 }
 
 // since is after - before, -1 where either isn't known.

@@ -522,6 +522,17 @@ func (r *runner) script(p *panel, cell, generation int) *script.Script {
 	return mustParse(w.Builtin.Name, w.Builtin.Script(tables[(r.tableOf(p, cell)+generation)%len(tables)]))
 }
 
+// tableName is the bare name of the table that a cell's first generation uses;
+// "" where it has none of its own.
+func (r *runner) tableName(p *panel, cell int) string {
+	tables := r.instances[r.plan.Cells[cell].instance].tables[p.index]
+	if len(tables) == 0 {
+		return ""
+	}
+	_, name, _ := strings.Cut(tables[r.tableOf(p, cell)%len(tables)], ".")
+	return name
+}
+
 // tableOf is the place of a cell among those of its panel that write on the
 // same instance.
 func (r *runner) tableOf(p *panel, cell int) (place int) {

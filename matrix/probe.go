@@ -199,11 +199,12 @@ func (r *runner) try(ctx context.Context) error {
 			tried := map[string]bool{}
 			for _, n := range p.cells {
 				c := r.plan.Cells[n]
-				if c.instance != i || c.ControlOf != "" || tried[c.variant] && tried[fmt.Sprint(c.Vars)] {
+				if c.instance != i || c.ControlOf != "" {
 					continue
 				}
+				send := !tried[c.variant] || !tried[fmt.Sprint(c.Vars)]
 				tried[c.variant], tried[fmt.Sprint(c.Vars)] = true, true
-				if err := r.tryCell(ctx, p, n); err != nil {
+				if err := r.tryCell(ctx, p, n, send); err != nil {
 					return err
 				}
 			}
@@ -212,8 +213,9 @@ func (r *runner) try(ctx context.Context) error {
 	return nil
 }
 
-func (r *runner) tryCell(ctx context.Context, p *panel, cell int) error {
-	c := r.plan.Cells[cell]
+// tryCell asks for the plans of a cell's statements, and sends them if told to.
+func (r *runner) tryCell(ctx context.Context, p *panel, cell int, send bool) error {
+	c := &r.plan.Cells[cell]
 	conn, err := r.connect(ctx, c.instance, c.Settings...)
 	if err != nil {
 		return err
@@ -227,8 +229,13 @@ func (r *runner) tryCell(ctx context.Context, p *panel, cell int) error {
 	s := r.script(p, cell, 0)
 	ctx, cancel := context.WithTimeout(ctx, tryLimit)
 	defer cancel()
+	c.Plans = []string{}
 	for _, command := range s.Commands {
-		if err := execute(ctx, conn, command, c.Vars, workload.Protocol(p.Protocol)); err != nil {
+		var err error
+		if send {
+			err = execute(ctx, conn, command, c.Vars, workload.Protocol(p.Protocol))
+		}
+		if err != nil {
 			if ctx.Err() == context.DeadlineExceeded {
 				return r.lost(fmt.Errorf("%s:%d: no answer from %s within %v", s.Name, command.Line, c.Server, tryLimit))
 			}
@@ -238,34 +245,14 @@ func (r *runner) tryCell(ctx context.Context, p *panel, cell int) error {
 			}
 			return r.lost(fmt.Errorf("%s:%d: send the statement to %s: %w", s.Name, command.Line, c.Server, err))
 		}
-		if !r.parallel && planned(ctx, conn, command, c.Vars) {
+		plan := queryPlan(ctx, conn, command, c.Vars, r.tableName(p, cell))
+		if c.Plans = append(c.Plans, plan); !r.parallel && strings.Contains(plan, "Gather") {
 			r.parallel = true
 			r.warn("parallel-workers", fmt.Sprintf("%s:%d: the plan has parallel workers, whose CPU time is not in the backends' figures and which --pin does not hold", s.Name, command.Line),
 				"pin max_parallel_workers_per_gather=0 in every cell (--set max_parallel_workers_per_gather=0)")
 		}
 	}
 	return nil
-}
-
-// planned says whether a query's plan gathers from parallel workers. What
-// can't be explained (the SQL transaction may be over, too) isn't looked at.
-func planned(ctx context.Context, conn *pgconn.PgConn, c script.Command, vars map[string]string) bool {
-	sql := script.Substitute(c, vars)
-	if word := strings.ToUpper(strings.TrimSpace(sql)); !strings.HasPrefix(word, "SELECT") && !strings.HasPrefix(word, "WITH") {
-		return false
-	}
-	results, err := conn.Exec(ctx, "EXPLAIN "+sql).ReadAll()
-	if err != nil {
-		return false
-	}
-	for _, res := range results {
-		for _, row := range res.Rows {
-			if len(row) > 0 && strings.Contains(string(row[0]), "Gather") {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // undefined names the first variable that nothing defines: in the simple

@@ -214,6 +214,9 @@ func (c *checker) generation(g *Generation) string {
 	if !inRange(-1, g.ConnectNs, g.WarmupNs, g.WarmupTx, g.Faults, g.Switches, g.Moves) {
 		return "connect_ns, warmup_ns, warmup_tx, minor_faults, involuntary_switches or moves is negative or absurd"
 	}
+	if io := g.FileIO; io != nil && !inRange(0, io.Transactions, io.ReadBytes, io.WrittenBytes) {
+		return "file_io out of range"
+	}
 	if b := g.Background; b != nil && !inRange(-1, b.Transactions, b.Measured, b.CPUNs, b.WALBytes, b.PagesRead, b.PagesWritten, b.Checkpoints, b.Vacuums) {
 		return "background: a negative or absurd figure"
 	}

@@ -81,6 +81,7 @@
 //	connect_ns, warmup_ns, warmup_tx   what came before the first slice
 //	minor_faults, involuntary_switches   of the backends, or -1
 //	moves            of the backends from CPU to CPU, or -1
+//	file_io          what the backends read and wrote in the slices ([FileIO]); missing where it isn't known
 //	background       what the cell's instance did beside its transactions ([Background]); missing where other cells were served meanwhile
 //	lost             why it ended early; "" where it did not. The slices of a lost generation are not used
 //

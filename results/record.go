@@ -159,6 +159,9 @@ type Cell struct {
 	ControlOf string            `json:"control_of"` // "" or the ID of the cell it repeats
 	Status    string            `json:"status"`     // ok, n/a; failed and partial are found when reading
 	Reason    string            `json:"reason"`
+	// Plans are those of the script's statements, in short, "" for one that has
+	// none; null: not asked for (controls, n/a).
+	Plans []string `json:"plans,omitempty"`
 	// NotExercised says why the setting cannot have acted; "" where it could.
 	NotExercised string `json:"not_exercised"`
 }
@@ -236,6 +239,16 @@ type Background struct {
 	Vacuums      int64 `json:"vacuums"`       // autovacuum and autoanalyze runs that ended
 }
 
+// FileIO is bytes that went through file reads and writes of the backends, to and
+// from the system's cache or the disk: pages that were not in shared buffers, WAL,
+// temporary files. What other processes read and wrote for them (io workers,
+// checkpointer, WAL writer) is not in it, nor what io_uring did.
+type FileIO struct {
+	Transactions int64 `json:"transactions"` // of the slices
+	ReadBytes    int64 `json:"read_bytes"`
+	WrittenBytes int64 `json:"written_bytes"`
+}
+
 // Generation is one line of the record: what one cell did on one set of
 // backends.
 type Generation struct {
@@ -263,6 +276,8 @@ type Generation struct {
 	Faults    int64 `json:"minor_faults"`         // of the backends, in the measured slices; -1: not known
 	Switches  int64 `json:"involuntary_switches"` // of the backends; -1: not known
 	Moves     int64 `json:"moves"`                // of the backends from CPU to CPU; -1: not known
+	// FileIO is what the backends read and wrote in the slices; null: not known.
+	FileIO *FileIO `json:"file_io,omitempty"`
 	// Background is null where other cells were served meanwhile. In slices it
 	// is that of the whole run, and with its last generation.
 	Background *Background `json:"background,omitempty"`

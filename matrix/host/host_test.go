@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -248,11 +249,44 @@ func TestProc(t *testing.T) {
 	if _, err := p.Switches(); err == nil {
 		t.Error("Switches() of a process that has ended")
 	}
+	if _, err := p.BytesRead(); err == nil {
+		t.Error("BytesRead() of a process that has ended")
+	}
 	if _, err := p.Moves(); err == nil {
 		t.Error("Moves() of a process that has ended")
 	}
 	if _, err := OpenProc(cmd.Process.Pid); err == nil {
 		t.Error("OpenProc of a process that has ended")
+	}
+}
+
+// What a process reads and writes is counted, from the cache as well.
+func TestBytes(t *testing.T) {
+	p, err := OpenProc(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	const size = 10 << 20 // far above what the tests beside this one do
+	path := filepath.Join(t.TempDir(), "file")
+	read, err1 := p.BytesRead()
+	written, err2 := p.BytesWritten()
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	readAfter, err1 := p.BytesRead()
+	writtenAfter, err2 := p.BytesWritten()
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	if r, w := readAfter-read, writtenAfter-written; r < size || r > 3*size/2 || w < size || w > 3*size/2 {
+		t.Errorf("%d bytes read and %d written, of %d each", r, w, size)
 	}
 }
 

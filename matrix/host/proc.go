@@ -101,6 +101,26 @@ func (p *Proc) Moves() (int64, error) {
 	return n, nil
 }
 
+// BytesRead returns how many bytes the process has read from files, from the
+// system's cache as from the disk (rchar of proc(5); sockets don't count).
+func (p *Proc) BytesRead() (int64, error) {
+	n, err := p.keyed("io", "rchar")
+	if err != nil {
+		return 0, fmt.Errorf("read the I/O of process %d: %w", p.pid, err)
+	}
+	return n, nil
+}
+
+// BytesWritten returns how many bytes the process has written to files, whether
+// they have reached the disk or not (wchar of proc(5)).
+func (p *Proc) BytesWritten() (int64, error) {
+	n, err := p.keyed("io", "wchar")
+	if err != nil {
+		return 0, fmt.Errorf("read the I/O of process %d: %w", p.pid, err)
+	}
+	return n, nil
+}
+
 // keyed returns the number that follows a key, blanks and a colon in a file of
 // the process.
 func (p *Proc) keyed(name, key string) (int64, error) {

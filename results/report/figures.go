@@ -217,7 +217,7 @@ func (d *data) cell(h *results.Header, plan *results.Cell) Cell {
 	}
 	out.HeadNs, out.BeginNs, out.CommitNs = head.value(), begin.value(), commit.value()
 	out.ServerCPUNs, out.ClientCPUNs = serverCPU.value(), clientCPU.value()
-	out.ClientSharePct, out.Background = clientShare(m.generations), background(m.generations)
+	out.ClientSharePct, out.Background, out.FileIO = clientShare(m.generations), background(m.generations), fileIO(m.generations)
 	out.LatencyUs = latencies(m.histogram, latency.value(), out.Schedule == "block")
 
 	switch {

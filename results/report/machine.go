@@ -44,6 +44,29 @@ type Background struct {
 	Vacuums      *int64   `json:"vacuums"`
 }
 
+// FileIO is what the backends read from and wrote to files, in bytes per
+// transaction: see results.FileIO.
+type FileIO struct {
+	ReadBytes    float64 `json:"read_bytes"`
+	WrittenBytes float64 `json:"written_bytes"`
+}
+
+// fileIO adds it up over the generations in which it is known; nil: in none.
+func fileIO(generations []*results.Generation) *FileIO {
+	var read, written ratio
+	for _, g := range generations {
+		if io := g.FileIO; io != nil {
+			read.add(io.ReadBytes, io.Transactions)
+			written.add(io.WrittenBytes, io.Transactions)
+		}
+	}
+	r, w := read.value(), written.value()
+	if r == nil || w == nil {
+		return nil
+	}
+	return &FileIO{*r, *w}
+}
+
 // clientShare is the clients' part of the CPU time of clients and backends, in
 // per cent, over the slices in which both were measured.
 func clientShare(generations []*results.Generation) *float64 {
@@ -115,7 +138,9 @@ func (r *Report) machineDoubts(rec *results.Record) []Warning {
 	out = append(out, r.moved(byCell)...)
 	out = append(out, r.disturbed(rec)...)
 	out = append(out, r.clock(rec)...)
-	return append(out, r.unequal(byCell)...)
+	out = append(out, r.unequal(byCell)...)
+	out = append(out, r.otherIO()...)
+	return append(out, r.otherPlan(rec)...)
 }
 
 // excess is a share of something, of a cell or panel, and in how many of its
@@ -485,4 +510,79 @@ func (r *Report) unequal(byCell map[string][]*results.Generation) []Warning {
 		}
 	}
 	return out
+}
+
+// otherIO says where cells that should do the same work read or wrote another
+// number of bytes: other data, another plan, caches of another size. Between
+// settings that may be what is weighed, and variables ask for other work.
+func (r *Report) otherIO() []Warning {
+	var cells []string
+	text, most := "", 0.0
+	for i := range r.Comparisons {
+		c := &r.Comparisons[i]
+		if !slices.Contains([]string{"server", "env", "clocksource", "control"}, c.Axis) {
+			continue
+		}
+		a, b := r.cell(c.Cell).FileIO, r.cell(c.Against).FileIO
+		if a == nil || b == nil {
+			continue
+		}
+		for _, what := range []struct {
+			verb string
+			a, b float64
+		}{{"read", a.ReadBytes, b.ReadBytes}, {"wrote", a.WrittenBytes, b.WrittenBytes}} {
+			apart := math.Abs(what.a-what.b) / max(what.a, what.b, 1)
+			if apart < otherIOShare || math.Abs(what.a-what.b) < pageShare {
+				continue
+			}
+			cells = append(cells, c.Cell)
+			if apart > most {
+				most = apart
+				text = fmt.Sprintf("the backends of %s %s %s bytes of files per transaction, those of %s %s", r.nameOn(c.Axis, c.Cell), what.verb, fixed(what.a, 0), r.nameOn(c.Axis, c.Against), fixed(what.b, 0))
+			}
+		}
+	}
+	if cells == nil {
+		return nil
+	}
+	return []Warning{{Code: "other-io", Cells: unique(cells), Text: text,
+		Remedy: "compare their data, plans and shared_buffers: the difference is part of what is weighed"}}
+}
+
+const (
+	otherIOShare = 0.05 // of the larger
+	pageShare    = 82   // bytes: a page in a hundred transactions
+)
+
+// otherPlan says where cells that are compared have other query plans. Plans
+// hold no constants, so that variables alone don't change them.
+func (r *Report) otherPlan(rec *results.Record) []Warning {
+	plans := map[string][]string{}
+	for i := range rec.Header.Cells {
+		plans[rec.Header.Cells[i].ID] = rec.Header.Cells[i].Plans
+	}
+	var cells []string
+	text := ""
+	for i := range r.Comparisons {
+		c := &r.Comparisons[i]
+		a, b := plans[c.Cell], plans[c.Against]
+		if len(a) != len(b) {
+			continue // one of them was not asked for
+		}
+		for n := range a {
+			if a[n] == b[n] || a[n] == "" || b[n] == "" {
+				continue
+			}
+			cells = append(cells, c.Cell)
+			if text == "" {
+				text = fmt.Sprintf("statement %d has the plan %s in %s, and %s in %s", n+1, a[n], r.nameOn(c.Axis, c.Cell), b[n], r.nameOn(c.Axis, c.Against))
+			}
+			break
+		}
+	}
+	if cells == nil {
+		return nil
+	}
+	return []Warning{{Code: "other-plan", Cells: unique(cells), Text: text,
+		Remedy: "look at EXPLAIN on both sides: the plan's difference is part of what is weighed"}}
 }

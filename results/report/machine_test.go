@@ -356,3 +356,66 @@ func TestScheduleText(t *testing.T) {
 	}, "it ended before, after 1 run: one has no interval.")
 	says(m, func(rec *results.Record) { rec.Header.Panels[0].Waits = map[string]int64{"Lock": 0} }, "waits Lock 0.0 %, LWLock 0.0 % of 0 samples")
 }
+
+// TestOtherWork: cells that should do the same work and don't.
+func TestOtherWork(t *testing.T) {
+	m := shortDefault()
+	m.settings, m.modes, m.servers = m.settings[:1], m.modes[:1], []results.Server{debian15, other("18.4", "18.4")}
+	work := func(read, written int64, plan string) *report.Report {
+		m.edit = func(c *results.Cell, g *results.Generation) bool {
+			io := &results.FileIO{Transactions: 1000, ReadBytes: 8192, WrittenBytes: 1000 * 8192}
+			if c.Server == "18.4" {
+				io.ReadBytes, io.WrittenBytes = read, 1000*written
+			}
+			g.FileIO = io
+			return true
+		}
+		return spoilt(t, m, func(rec *results.Record) {
+			for i := range rec.Header.Cells {
+				c := &rec.Header.Cells[i]
+				if c.ControlOf != "" {
+					continue // not asked for
+				}
+				c.Plans = []string{"", "Seq Scan[t]"}
+				if c.Server == "18.4" || c.Label != "" && plan == "setting" {
+					c.Plans[1] = plan
+				}
+			}
+		})
+	}
+	r := work(8192, 8192, "Seq Scan[t]")
+	for _, code := range []string{"other-io", "other-plan"} {
+		if w := found(r, code); len(w) != 0 {
+			t.Errorf("equal work: %+v", w)
+		}
+	}
+	if io := r.Cells[0].FileIO; io == nil || io.ReadBytes != 8.192 || io.WrittenBytes != 8192 {
+		t.Errorf("bytes per transaction %+v", io)
+	}
+	// A page in a thousand transactions is chance, whatever its share.
+	if w := found(work(8192*9, 8192, ""), "other-io"); len(w) != 0 {
+		t.Errorf("nine pages against one in a thousand transactions: %+v", w)
+	}
+	for _, c := range []struct {
+		code          string
+		read, written int64
+		plan          string
+		want          []string
+	}{
+		{"other-io", 8192, 16384, "Seq Scan[t]", []string{"server 18.4 wrote 16384", "server 15.18 8192"}},
+		{"other-io", 8192 * 100, 8192, "Seq Scan[t]", []string{"server 18.4 read 819"}},
+		{"other-plan", 8192, 8192, "Index Scan[t_pkey t]", []string{"statement 2 has the plan Index Scan[t_pkey t] in server 18.4", "Seq Scan[t] in server 15.18"}},
+		{"other-plan", 8192, 8192, "setting", []string{"statement 2 has the plan setting in track_activities=on", "Seq Scan[t] in the baseline"}},
+	} {
+		w := found(work(c.read, c.written, c.plan), c.code)
+		if len(w) != 1 || w[0].Remedy == "" || w[0].Forbids != "" || len(w[0].Cells) == 0 {
+			t.Errorf("%s: %+v", c.code, w)
+			continue
+		}
+		for _, part := range c.want {
+			if !strings.Contains(w[0].Text, part) {
+				t.Errorf("%s: %q lacks %q", c.code, w[0].Text, part)
+			}
+		}
+	}
+}

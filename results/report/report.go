@@ -151,6 +151,7 @@ type Cell struct {
 	// ClientSharePct is the clients' part of the CPU time of clients and backends.
 	ClientSharePct *float64    `json:"client_share_pct"`
 	Background     *Background `json:"background"` // nil: other cells were served meanwhile
+	FileIO         *FileIO     `json:"file_io"`    // nil: not known
 
 	plan         *results.Cell
 	all          int64 // transactions of the slices, heads and failed ones included

@@ -559,6 +559,9 @@ func TestExtremes(t *testing.T) {
 			b := []int64{1, 1, 1, 1, 1, 1, 1}
 			spoil(b, true)
 			g.Background = &results.Background{Transactions: b[0], Measured: b[0], CPUNs: b[1], WALBytes: b[2], PagesRead: b[3], PagesWritten: b[4], Checkpoints: b[5], Vacuums: b[6]}
+			io := []int64{1, 1, 1}
+			spoil(io, false)
+			g.FileIO = &results.FileIO{Transactions: io[0], ReadBytes: io[1], WrittenBytes: io[2]}
 			g.Moves, g.Switches = values[rng.IntN(len(values))], values[rng.IntN(len(values))]
 			for _, column := range [][]int64{s.HeadNs, s.ElapsedNs, s.ServerCPU, s.ClientCPU, s.ServerWait, s.ClientWait, s.BeginNs, s.CommitNs} {
 				spoil(column, true)

@@ -146,6 +146,14 @@ func (r *Report) name(id string) string {
 	return "the baseline"
 }
 
+// nameOn is a cell as a comparison along an axis calls it.
+func (r *Report) nameOn(axis, id string) string {
+	if value := r.cell(id).Axes[axis]; value != "" && axis != "setting" {
+		return axis + " " + value
+	}
+	return r.name(id)
+}
+
 // runsDiffer says in which panels the run is the replicate although cells share
 // an instance.
 func (r *Report) runsDiffer(j judgement) []Warning {

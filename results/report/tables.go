@@ -522,6 +522,24 @@ func (t *text) background() {
 	}
 }
 
+// fileIO writes what backends read and wrote, where any of them did so in one
+// transaction of a hundred.
+func (t *text) fileIO() {
+	some := false
+	s := &sheet{together: true, columns: []column{{heads: "read", significant: 3}, {heads: "written", significant: 3}}}
+	t.onServers(s.begin, func(l line, c *Cell) {
+		r := sheetRow{indent: l.indent, label: l.label}
+		if io := c.FileIO; io != nil {
+			r.values = []value{{level: &io.ReadBytes}, {level: &io.WrittenBytes}}
+			some = some || max(io.ReadBytes, io.WrittenBytes) >= pageShare
+		}
+		s.add(r)
+	})
+	if some {
+		s.write(&t.out, "Bytes per transaction that backends read from and wrote to files")
+	}
+}
+
 // percentiles writes the overheads in the quantiles of the latencies.
 func (t *text) percentiles() {
 	var quantiles []float64

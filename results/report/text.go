@@ -21,6 +21,7 @@ func (r *Report) Text(w io.Writer) error {
 	t.bursts()
 	t.cpu()
 	t.background()
+	t.fileIO()
 	t.latency()
 	t.percentiles()
 	t.failures()
