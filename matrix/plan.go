@@ -69,7 +69,7 @@ func plannedLabel(s server.Spec) string {
 	if s.Kind == server.Default {
 		return "default"
 	}
-	return cmp.Or(s.Label, s.String())
+	return cmp.Or(s.Name(), s.String())
 }
 
 // InstanceAxis says whether cells on different instances are compared in
@@ -495,6 +495,9 @@ func (p *Plan) Print(w io.Writer) error {
 		name := s.Servers[inst.Server].String()
 		if name == "" {
 			name = "the newest local PostgreSQL"
+		}
+		if s.Servers[inst.Server].Kind == server.Source {
+			role = ", built by " + server.BuildOptions() + " unless that has been done" + role
 		}
 		fmt.Fprintf(b, "instance %s: %s%s\n", inst.ID, name, role)
 	}

@@ -54,8 +54,9 @@ func TestPlan(t *testing.T) {
 	for name, spec := range map[string]Spec{
 		"default": {Workload: builtinWorkload(t, "select1"), Settings: three, Controls: 1,
 			Modes: []Mode{PerStatement, SingleTransaction}},
-		"servers":      {Workload: builtinWorkload(t, "select1"), Servers: serverSpecs(t, "13", "18"), Settings: three[:1], Controls: 1},
-		"servers-bare": {Workload: builtinWorkload(t, "insert"), Servers: serverSpecs(t, "13", "16", "18"), Controls: 1, Clients: 8, Threads: 2},
+		"servers":        {Workload: builtinWorkload(t, "select1"), Servers: serverSpecs(t, "13", "18"), Settings: three[:1], Controls: 1},
+		"servers-source": {Workload: builtinWorkload(t, "select1"), Servers: serverSpecs(t, "src:postgres#REL_17_STABLE", "new=src:../postgres"), Controls: 1},
+		"servers-bare":   {Workload: builtinWorkload(t, "insert"), Servers: serverSpecs(t, "13", "16", "18"), Controls: 1, Clients: 8, Threads: 2},
 		"variable": {Workload: scriptWorkload(t, "select count(*) from generate_series(1, :n)"), Controls: 1,
 			Vars: []VarAxis{{Name: "n", Values: []string{"1000", "2000", "3000"}}}},
 		"variable-setting": {Workload: scriptWorkload(t, "select :n"), Controls: 1, Settings: []SettingAxis{set("jit", "off", "on"), set("work_mem", "4MB")},

@@ -288,6 +288,13 @@ func (s Spec) check() (Spec, error) {
 	if len(s.Servers) == 0 {
 		s.Servers = []server.Spec{{}}
 	}
+	var names []string
+	for _, v := range s.Servers {
+		names = append(names, plannedLabel(v))
+	}
+	if err := server.CheckNames(s.Servers, names); err != nil {
+		return s, err
+	}
 	if s.Duration < 0 || s.Transactions < 0 || s.Slice < 0 || s.Rounds < 0 || s.Controls < 0 {
 		return s, usagef("durations and counts must not be negative")
 	}

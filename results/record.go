@@ -81,9 +81,10 @@ type Axis struct {
 
 // Server is an installation, or an attached server, as it was found.
 type Server struct {
-	Label      string            `json:"label"`   // names it in tables: "18.4", or the user's label
-	Origin     string            `json:"origin"`  // debian, path, npm, directory, attached
-	Version    string            `json:"version"` // "18.4"
+	Label      string            `json:"label"`            // names it in tables: "18.4", or the user's label
+	Origin     string            `json:"origin"`           // debian, path, npm, built, directory, attached
+	Source     string            `json:"source,omitempty"` // of one that pgtare built: the tree, and the commit of a ref
+	Version    string            `json:"version"`          // "18.4"
 	VersionNum int               `json:"version_num"`
 	FullString string            `json:"full_version"` // version()
 	Compiler   string            `json:"compiler"`

@@ -71,6 +71,7 @@ Exit status: 0 done; 1 a cell failed or nothing could be measured; 2 a mistake
 on the command line; 130 SIGINT, 143 SIGTERM (the record is kept and named).`,
 		Example: `  pgtare run
   pgtare run --server 13 --server 18
+  pgtare run --server 'src:postgres#REL_18_STABLE' --server src:postgres
   pgtare run --set 'track_activities=off,on' -b insert -c 8 -j 2
   pgtare run --set synchronous_commit=on,off -b insert --until 2%
   pgtare run --set track_io_timing=off,on@instance -f scan.sql
@@ -97,7 +98,7 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.vars, "var", nil, "axis `NAME=V1,V2...`: values of the script's variable :NAME")
 	f.StringVar(&o.modes, "mode", "", "`MODES` separated by commas: per-statement, single-transaction (BEGIN and COMMIT around each slice)")
 	f.StringArrayVar(&o.sets, "set", nil, "axis `NAME=V1,V2...`: values of a setting as a line of CSV, default for the server's own; one value pins it; @instance at the end gives each value an instance of its own; none: no settings")
-	f.StringArrayVar(&o.servers, "server", nil, "`SERVER`: 18, 18.4, DIRECTORY, LABEL=DIRECTORY or the CONNINFO of a running server; repeat to compare")
+	f.StringArrayVar(&o.servers, "server", nil, "`SERVER`: 18, 18.4, DIRECTORY, src:DIRECTORY or src:DIRECTORY#REF (a source tree, built once), or the CONNINFO of a running server, the last four also as LABEL=...; repeat to compare")
 	f.IntVar(&o.runs, "runs", 0, "runs `N`; the table shows their median (default 5, or 10 where the run is a replicate: servers, instances, blocks)")
 	f.IntVar(&o.controls, "controls", 1, "cells `N` equal to each baseline; the first is its twin and decides about trust, 0 gives no verdicts")
 	f.StringVar(&o.pin, "pin", "", "`PLACE` of clients and backends: none, core (the quietest CPU), core:N, split (cores of their own) or client=LIST,server=LIST (default core for one client on a managed server, else none)")

@@ -147,7 +147,7 @@ on the command line; 130 SIGINT, 143 SIGTERM (the record is kept and named).`,
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.AddCommand(newRunCommand(), newShowCommand(), newRestoreCommand(), newVersionCommand())
+	root.AddCommand(newRunCommand(), newShowCommand(), newServersCommand(), newRestoreCommand(), newVersionCommand())
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		var unknown *pflag.NotExistError
 		if errors.As(err, &unknown) {
@@ -160,7 +160,9 @@ on the command line; 130 SIGINT, 143 SIGTERM (the record is kept and named).`,
 	return root
 }
 
-func verbs() []string { return []string{"run", "show", "restore", "version", "completion", "help"} }
+func verbs() []string {
+	return []string{"run", "show", "servers", "restore", "version", "completion", "help"}
+}
 
 // hintFor is "; did you mean X?" where one of known is close to name, else "".
 func hintFor(name string, known []string) string {

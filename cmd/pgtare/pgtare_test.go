@@ -142,6 +142,18 @@ func TestUsageErrors(t *testing.T) {
 		{"run --mode both", "unknown mode"},
 		{"run --pin everywhere", "expected none, core"},
 		{"run --server 18 --server 18", "18"},
+		{"run --server 18 --server 18 --dry-run", "would both be called 18"},
+		{"run --server a=/x --server a=src:/y --dry-run", "would both be called a"},
+		{"run --server src:/x/pg --server src:/y/pg --dry-run", "would both be called pg"},
+		{"run --server 11", "12 and later"},
+		{"run --server src:", "expected src:DIRECTORY"},
+		{"run --server src:/none/such", "no such file"},
+		{"servers now", "no such verb below servers"},
+		{"servers fetsh", "did you mean fetch?"},
+		{"servers --format yaml", "there are text and json"},
+		{"servers fetch", "name at least one"},
+		{"servers fetch 11", "12 and later"},
+		{"servers fetch ./x", "expected a major"},
 		{"run --slice 5", "missing unit"},
 		{"run --format yaml", "there are text and json"},
 		{"run --seed -1", "--seed"},
@@ -164,7 +176,7 @@ func TestUsageErrors(t *testing.T) {
 // --help names every flag; a change of the command line shows as a change of
 // its golden.
 func TestHelp(t *testing.T) {
-	for _, args := range []string{"help", "help run", "help show", "help restore", "help version"} {
+	for _, args := range []string{"help", "help run", "help show", "help servers", "help servers fetch", "help restore", "help version"} {
 		t.Run(args, func(t *testing.T) {
 			var out bytes.Buffer
 			if status := pgtare(t.Context(), strings.Fields(args), nil, &out, &out); status != 0 {

@@ -14,7 +14,7 @@ import (
 // describe connects and asks what the server is. What the role may not see
 // (the pg_config view, settings of superusers) is left out.
 func describe(ctx context.Context, cfg *pgconn.Config, inst Installation) (results.Server, error) {
-	s := results.Server{Label: inst.Label, Origin: inst.Origin, Version: inst.Version, VersionNum: inst.VersionNum}
+	s := results.Server{Label: inst.Label, Origin: inst.Origin, Source: inst.Source, Version: inst.Version, VersionNum: inst.VersionNum}
 	conn, err := pgconn.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return s, fmt.Errorf("describe server %s: %w", inst.Label, err)

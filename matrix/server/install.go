@@ -22,44 +22,54 @@ import (
 type Installation struct {
 	Label      string // unique within a matrix: the user's, else the version
 	BinDir     string // holds postgres and initdb; "" for an attached server
-	Origin     string // debian, rpm, source, path, npm, directory, attached
+	Origin     string // debian, rpm, ... (as in find.go), path, npm, built, directory, attached
 	Version    string // "18.4", "19devel"
 	VersionNum int    // as server_version_num: 180004
 	Conninfo   string // of an attached server, with its secrets
+	Source     string // of one that pgtare built: the tree, and the commit of a ref
 }
 
 // ResolveConfig says where Resolve looks and keeps things.
 type ResolveConfig struct {
 	CacheDir string       // "" as in ManagerConfig
+	Root     string       // what is searched instead of /, for installations that are not named; "": /
 	Log      func(string) // a sentence per noteworthy step; nil: none
 }
 
 // Resolve finds what the specs name. Default is the newest local installation,
 // else the newest that can be fetched. Majors and versions come from one
 // origin, because builds differ more than versions do: all from one local
-// origin where one has them all, else all fetched.
+// origin where one has them all, else all fetched. Source trees are built, the
+// last of all, unless that has been done before.
 //
 // Errors: *UsageError for a version that does not exist, a directory without
 // PostgreSQL or two servers of one label; *UnavailableError where no
-// PostgreSQL can be had; and failures.
+// PostgreSQL can be had; *BuildError for a tree that doesn't build; and
+// failures.
 func Resolve(ctx context.Context, specs []Spec, cfg ResolveConfig) ([]Installation, error) {
-	if cfg.Log == nil {
-		cfg.Log = func(string) {}
+	names := make([]string, len(specs))
+	for i, s := range specs {
+		names[i] = s.Name()
 	}
-	user, err := findRunUser()
+	if err := CheckNames(specs, names); err != nil {
+		return nil, err
+	}
+	r, err := newResolver(cfg)
 	if err != nil {
 		return nil, err
 	}
-	r := &resolver{cfg: cfg, user: user, fork: newForker()}
 	defer r.fork.close()
 	out := make([]Installation, len(specs))
 	var bare []int
+	trees := map[int]*tree{}
 	for i, s := range specs {
 		switch s.Kind {
 		case Default, Major, Version:
 			bare = append(bare, i)
 		case Directory:
 			out[i], err = r.directory(ctx, s)
+		case Source:
+			trees[i], err = r.tree(ctx, s)
 		case Conninfo:
 			out[i], err = r.attached(ctx, s)
 		}
@@ -80,25 +90,57 @@ func Resolve(ctx context.Context, specs []Spec, cfg ResolveConfig) ([]Installati
 			out[i] = found[k]
 		}
 	}
-	for i := range out {
-		for k := range out[:i] {
-			if out[i].Label == out[k].Label {
-				return nil, usagef("--server %s and --server %s would both be called %s in the table; name one: label=DIRECTORY", specs[k], specs[i], out[i].Label)
+	for i, s := range specs {
+		if t := trees[i]; t != nil {
+			if out[i], err = r.build(ctx, t); err != nil {
+				return nil, err
+			}
+			out[i].Label = s.Name()
+		}
+		names[i] = out[i].Label
+	}
+	return out, CheckNames(specs, names)
+}
+
+// CheckNames refuses two servers of one name; "" is no name yet.
+func CheckNames(specs []Spec, names []string) error {
+	for i := range names {
+		for k := range i {
+			if names[i] != "" && names[k] == names[i] {
+				return usagef("--server %s and --server %s would both be called %s in the table; name one: label=DIRECTORY", specs[k], specs[i], names[i])
 			}
 		}
 	}
-	return out, nil
+	return nil
 }
 
+// resolver is one search for installations.
 type resolver struct {
-	cfg  ResolveConfig
-	user runUser
-	fork *forker
+	cfg    ResolveConfig
+	user   runUser
+	fork   *forker
+	asked  string // who asks, for messages: --server or servers fetch
+	newest bool   // of a fetched major the newest, though an older one is here
+}
+
+// newResolver makes a resolver, whose fork the caller must close.
+func newResolver(cfg ResolveConfig) (*resolver, error) {
+	if cfg.Log == nil {
+		cfg.Log = func(string) {}
+	}
+	user, err := findRunUser()
+	if err != nil {
+		return nil, err
+	}
+	return &resolver{cfg: cfg, user: user, fork: newForker(), asked: "--server"}, nil
 }
 
 // bare resolves defaults, majors and versions from one origin.
 func (r *resolver) bare(ctx context.Context, names []Spec) ([]Installation, error) {
-	local := r.local(ctx)
+	local, left := r.local(ctx)
+	for _, l := range left {
+		r.cfg.Log(l.String())
+	}
 	if found, ok := fromOneOrigin(local, names); ok {
 		for _, i := range found {
 			r.cfg.Log(fmt.Sprintf("PostgreSQL %s from %s", i.Version, i.BinDir))
@@ -170,76 +212,6 @@ func (s Spec) fits(version string) bool {
 	default:
 		return version == s.Text
 	}
-}
-
-// local returns the installations of this machine that run, by preference.
-func (r *resolver) local(ctx context.Context) []Installation {
-	type place struct{ dir, origin string }
-	var places []place
-	glob := func(pattern, origin string) {
-		dirs, _ := filepath.Glob(pattern)
-		for _, d := range dirs {
-			places = append(places, place{d, origin})
-		}
-	}
-	glob("/usr/lib/postgresql/*/bin", "debian")
-	glob("/usr/pgsql-*/bin", "rpm")
-	glob("/usr/local/pgsql/bin", "source")
-	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-		if !filepath.IsAbs(dir) {
-			continue
-		}
-		places = append(places, place{dir, "path"})
-		if bin := pgConfigBinDir(ctx, filepath.Join(dir, "pg_config")); bin != "" {
-			places = append(places, place{bin, "path"})
-		}
-	}
-	var found []Installation
-	var seen []string
-	for _, p := range places {
-		bin, ok := binDir(p.dir)
-		if !ok || slices.Contains(seen, bin) {
-			continue
-		}
-		seen = append(seen, bin)
-		i, err := r.verify(ctx, bin, p.origin)
-		if err != nil {
-			r.cfg.Log(fmt.Sprintf("left out %s: %v", bin, err))
-			continue
-		}
-		if i.VersionNum/10000 >= oldest {
-			found = append(found, i)
-		}
-	}
-	return found
-}
-
-// pgConfigBinDir asks a pg_config where its server is; "" where it isn't said.
-func pgConfigBinDir(ctx context.Context, path string) string {
-	if _, err := os.Stat(path); err != nil {
-		return ""
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, path, "--bindir").Output()
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(out))
-}
-
-// binDir returns the real directory of the postgres in dir, if initdb is with
-// it.
-func binDir(dir string) (string, bool) {
-	real, err := filepath.EvalSymlinks(filepath.Join(dir, "postgres"))
-	if err != nil {
-		return "", false
-	}
-	bin := filepath.Dir(real)
-	if st, err := os.Stat(filepath.Join(bin, "initdb")); err != nil || st.IsDir() {
-		return "", false
-	}
-	return bin, true
 }
 
 // directory resolves a directory of the user's: an install prefix, its bin, or

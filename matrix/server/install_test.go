@@ -151,7 +151,7 @@ func TestDirectory(t *testing.T) {
 	script("#!/bin/sh\necho 'libfoo.so: cannot open' >&2; exit 127\n")
 	refused("libfoo.so", empty)
 	script("#!/bin/sh\necho 'postgres (PostgreSQL) 9.6.24'\n")
-	refused("10 and later", empty)
+	refused("12 and later", empty)
 	script("#!/bin/sh\necho 'postgres (PostgreSQL) 19devel'\n")
 	if got, err := Resolve(t.Context(), specs(t, empty), ResolveConfig{}); err != nil || got[0].Label != "19devel" || got[0].VersionNum != 190000 {
 		t.Errorf("19devel: %+v, %v", got, err)
@@ -257,11 +257,10 @@ func fetched(t *testing.T, names ...string) []Installation {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	u, err := findRunUser()
+	r, err := newResolver(ResolveConfig{Log: func(s string) { t.Log(s) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &resolver{cfg: ResolveConfig{Log: func(s string) { t.Log(s) }}, user: u, fork: newForker()}
 	defer r.fork.close()
 	found, err := r.fetchAll(ctx, specs(t, names...))
 	if un := (*UnavailableError)(nil); errors.As(err, &un) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -94,11 +93,6 @@ func waitFor(t *testing.T, what string, done func() bool) {
 			t.Fatalf("waited too long for %s", what)
 		}
 	}
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // TestKilled kills a real process that owns an instance.

@@ -20,6 +20,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("PGTARE_TEST_FULL"); dir != "" {
 		os.Exit(fullDisk(dir))
 	}
+	if args := os.Getenv("PGTARE_TEST_BUILDING"); args != "" {
+		os.Exit(building(args))
+	}
 	code := m.Run()
 	if shared.manager != nil {
 		if err := shared.manager.Close(); err != nil {

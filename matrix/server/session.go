@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cacheDir returns the directory for templates, fetched installations and
-// sessions, made if need be. Root's is not in root's home, because the server
+// cacheDir returns the directory for templates, fetched installations, builds
+// and sessions, made if need be. Root's is not in root's home, because the server
 // user could not reach it there.
 func cacheDir(dir string) (string, error) {
 	if dir == "" {
@@ -34,7 +34,7 @@ func cacheDir(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the cache directory: %w", err)
 	}
-	for _, d := range []string{dir, filepath.Join(dir, "run"), filepath.Join(dir, "templates"), filepath.Join(dir, "pg")} {
+	for _, d := range []string{dir, filepath.Join(dir, "run"), filepath.Join(dir, "templates"), filepath.Join(dir, "pg"), filepath.Join(dir, "builds")} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return "", usagef("no cache directory: %v; choose another with --cache-dir", err)
 		}

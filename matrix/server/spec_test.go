@@ -21,7 +21,7 @@ func TestParseSpec(t *testing.T) {
 	same := func(in string, kind Kind) { t.Helper(); check(in, kind, "", in, in) }
 	same("", Default)
 	same("18", Major)
-	same("10", Major)
+	same("12", Major)
 	same("18.4", Version)
 	same("/usr/lib/postgresql/15/bin", Directory)
 	same("./pg", Directory)
@@ -35,12 +35,40 @@ func TestParseSpec(t *testing.T) {
 	check("v18-O0=./build", Directory, "v18-O0", "./build", "v18-O0=./build")
 	check("prod=host=db user=me", Conninfo, "prod", "host=db user=me", "prod=host=db user=me")
 	check("prod=postgres://db/x", Conninfo, "prod", "postgres://db/x", "prod=postgres://db/x")
+	check("src:postgres", Source, "", "postgres", "src:postgres")
+	check("src:../pg#REL_18_1", Source, "", "../pg", "src:../pg#REL_18_1")
+	check("mine=src:/pg#fix/a#b", Source, "mine", "/pg", "mine=src:/pg#fix/a#b")
 	// Secrets are kept for connecting and not shown.
 	check("host=a password=hunter2", Conninfo, "", "host=a password=hunter2", "host=a password=***")
 	check(`host = 'a b' password = 'x\'y z' sslpassword=q`, Conninfo, "", `host = 'a b' password = 'x\'y z' sslpassword=q`, `host='a b' password=*** sslpassword=***`)
 	check("postgres://u:hunter2@h:5/d", Conninfo, "", "postgres://u:hunter2@h:5/d", "postgres://u:***@h:5/d")
 	check("postgres://u:p@ss:w@h/d?password=x&sslmode=disable", Conninfo, "", "postgres://u:p@ss:w@h/d?password=x&sslmode=disable", "postgres://u:***@h/d?password=***&sslmode=disable")
 	check("l=postgres://u@h,h2/d", Conninfo, "l", "postgres://u@h,h2/d", "l=postgres://u@h,h2/d")
+}
+
+// TestName: what a server is called before it is found.
+func TestName(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "18": "", "./pg": "", "host=a": "", "a=./pg": "a", "a=src:/pg#b": "a",
+		"src:/x/postgres": "postgres", "src:postgres/": "postgres", "src:/x#fix/a": "fix/a", "src:.": "src:.", "src:..": "src:..", "src:/": "src:/",
+	} {
+		s, err := ParseSpec(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Name(); got != want {
+			t.Errorf("%q is called %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestParseFetch(t *testing.T) {
+	for text, want := range map[string]string{"17": "", "17.4": "", "src:x": "", "src:": "src:DIRECTORY", "11": "servers fetch 11: pgtare runs PostgreSQL 12", "./x": "expected a major", "": "expected a major", "17.4.1": "expected a major", "host=a": "expected a major"} {
+		s, err := ParseFetch(text)
+		if want == "" && (err != nil || s.String() != text) || want != "" && (!isUsage(err) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("ParseFetch(%q): %v, %v", text, s, err)
+		}
+	}
 }
 
 func TestParseSpecErrors(t *testing.T) {
@@ -54,9 +82,13 @@ func TestParseSpecErrors(t *testing.T) {
 			t.Errorf("ParseSpec(%q): the error tells a password: %v", in, err)
 		}
 	}
-	check("src:REL_18_STABLE", "later")
-	check("9", "10 and later")
-	check("9.6", "10 and later")
+	check("src:", "src:DIRECTORY")
+	check("src:#REL_18_STABLE", "src:.#REF here")
+	check("src:postgres#", "src:DIRECTORY#REF")
+	check("src:postgres#--output=x", "src:DIRECTORY#REF")
+	check("9", "12 and later")
+	check("9.6", "12 and later")
+	check("11.22", "12 and later")
 	check("pg", "./pg")
 	check("18beta1", "neither")
 	check("18.4.1", "neither")
@@ -76,7 +108,7 @@ func TestParseSpecErrors(t *testing.T) {
 }
 
 func FuzzParseSpec(f *testing.F) {
-	for _, s := range []string{"", "18", "18.4", "./x", "a=./x", "host=a password=b", `host='a\'b'`, "postgres://u:p@h/d?password=x", "src:x", "a=b=c"} {
+	for _, s := range []string{"", "18", "18.4", "./x", "a=./x", "host=a password=b", `host='a\'b'`, "postgres://u:p@h/d?password=x", "src:x", "a=src:x#y", "a=b=c"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, in string) {

@@ -52,6 +52,7 @@ type Environment struct {
 type Server struct {
 	Label       string            `json:"label"`
 	Origin      string            `json:"origin"`
+	Source      string            `json:"source,omitempty"` // of one that pgtare built
 	Version     string            `json:"version"`
 	FullVersion string            `json:"full_version"`
 	Compiler    string            `json:"compiler"`
@@ -249,7 +250,7 @@ func Build(rec *results.Record) (*Report, error) {
 	r.Environment.Clocksources = nonNil(r.Environment.Clocksources)
 	for _, s := range h.Servers {
 		r.Environment.Servers = append(r.Environment.Servers, Server{
-			Label: s.Label, Origin: s.Origin, Version: s.Version, FullVersion: s.FullString, Compiler: s.Compiler,
+			Label: s.Label, Origin: s.Origin, Source: s.Source, Version: s.Version, FullVersion: s.FullString, Compiler: s.Compiler,
 			Build: nonNilMap(s.Build), Assertions: s.Assertions, Settings: nonNilMap(s.Settings), Deviations: nonNil(s.Deviations),
 		})
 	}

@@ -197,7 +197,10 @@ func serverLine(s *results.Server) string {
 		line += ": " + s.Version
 	}
 	facts := []string{}
-	if s.Origin != "" {
+	switch {
+	case s.Source != "":
+		facts = append(facts, s.Origin+" from "+s.Source)
+	case s.Origin != "":
 		facts = append(facts, s.Origin)
 	}
 	if s.Compiler != "" {
