@@ -171,6 +171,51 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// TestBuildMeson: a tree without configure, and a meson that notes how it was
+// called. With neither, the error names what to install.
+func TestBuildMeson(t *testing.T) {
+	dir, cache := fakeTree(t, "20devel"), openTempDir(t)
+	if err := os.Rename(filepath.Join(dir, "configure"), filepath.Join(dir, "meson.build")); err != nil {
+		t.Fatal(err)
+	}
+	tools := openTempDir(t)
+	writeProgram(t, filepath.Join(tools, "meson"), `echo "$@" >>calls
+case $1 in
+setup) for o; do case $o in --prefix=*) echo "${o#--prefix=}" >prefix ;; esac; done ;;
+compile) . ./does ;;
+install) for to; do :; done; to=$to$(cat prefix)/bin; mkdir -p "$to" && cp postgres initdb calls "$to" ;;
+esac`)
+	t.Setenv("PATH", tools+":"+os.Getenv("PATH"))
+	found, err := Resolve(t.Context(), specs(t, "src:"+dir), ResolveConfig{CacheDir: cache})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prefix := filepath.Dir(found[0].BinDir)
+	calls, _ := os.ReadFile(filepath.Join(found[0].BinDir, "calls"))
+	if want := "setup build --prefix=" + prefix + " --libdir=lib -Dauto_features=disabled -Doptimization=2 -Ddebug=false -Dcassert=false\n"; !strings.HasPrefix(string(calls), want) || found[0].Version != "20devel" {
+		t.Errorf("meson was called with\n%swant first\n%s", calls, want)
+	}
+	if b, err := readBuilt(prefix); err != nil || b.System != "meson" {
+		t.Errorf("%+v, %v", b, err)
+	}
+
+	// Only a compiler.
+	bare := openTempDir(t)
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(gcc, filepath.Join(bare, "gcc")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bare)
+	change(t, dir, "version", "21devel")
+	_, err = Resolve(t.Context(), specs(t, "src:"+dir), ResolveConfig{CacheDir: cache})
+	if b := (*BuildError)(nil); !errors.As(err, &b) || !strings.Contains(err.Error(), "there is no meson in PATH") {
+		t.Errorf("without meson: %v", err)
+	}
+}
+
 // snapshot lists a tree: names, modes, times.
 func snapshot(t *testing.T, dir string) string {
 	t.Helper()

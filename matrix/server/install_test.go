@@ -322,6 +322,10 @@ func TestSideBySide(t *testing.T) {
 	// The second time needs no npm.
 	t.Setenv("PATH", t.TempDir())
 	again := fetched(t, "18", "13", "18."+strings.TrimPrefix(found[1].Version, "18."))
+	var l logged
+	if one, err := Fetch(t.Context(), specs(t, "18"), ResolveConfig{Log: l.add}); err != nil || one[0] != found[1] || l.count("no newer one could be asked for") != 1 {
+		t.Errorf("servers fetch of one that is here, without npm: %+v, %v; said %q", one, err, l.lines)
+	}
 	if again[0] != found[1] || again[1] != found[0] || again[2] != found[1] {
 		t.Errorf("from the cache: %+v, first %+v", again, found)
 	}
@@ -447,8 +451,8 @@ func TestNoSuchVersion(t *testing.T) {
 	if !isUsage(err) || !strings.Contains(err.Error(), "13.22, 13.23") || strings.Contains(err.Error(), "14.") {
 		t.Errorf("13.99: %v", err)
 	}
-	_, err = Resolve(t.Context(), specs(t, "99"), ResolveConfig{CacheDir: openTempDir(t)})
-	if !isUsage(err) || !strings.Contains(err.Error(), "16, 17, 18") {
+	_, err = Fetch(t.Context(), specs(t, "99"), ResolveConfig{CacheDir: openTempDir(t)})
+	if !isUsage(err) || !strings.HasPrefix(err.Error(), "servers fetch 99: no such version; there are 12, 13, ") || !strings.Contains(err.Error(), "16, 17, 18") {
 		t.Errorf("99: %v", err)
 	}
 }
