@@ -40,14 +40,14 @@ func BuildOptions() string { return "configure " + strings.Join(configureOptions
 
 // BuildError means that a source tree doesn't build.
 type BuildError struct {
-	Spec string // as written
-	Step string // "make"
-	Line string // what the log says about it
-	Log  string // the file with everything that was said
+	Asked string // what was: "--server src:..."
+	Step  string // "make"
+	Line  string // what the log says about it
+	Log   string // the file with everything that was said
 }
 
 func (e *BuildError) Error() string {
-	return fmt.Sprintf("--server %s does not build: %s: %s; all of it is in %s", e.Spec, e.Step, e.Line, e.Log)
+	return fmt.Sprintf("%s does not build: %s: %s; all of it is in %s", e.Asked, e.Step, e.Line, e.Log)
 }
 
 // built is what is kept beside the files of a build, in buildFacts.
@@ -84,10 +84,10 @@ func (r *resolver) build(ctx context.Context, t *tree) (Installation, error) {
 	}
 	i, err := r.verify(ctx, filepath.Join(b.final, "bin"), "built")
 	if err != nil {
-		return i, fmt.Errorf("--server %s, which was built in %s (remove that to build it anew): %w", t.spec, b.final, err)
+		return i, fmt.Errorf("%s, which was built in %s (remove that to build it anew): %w", t.asked, b.final, err)
 	}
 	if i.VersionNum/10000 < oldest {
-		return i, usagef("--server %s: that is PostgreSQL %s; pgtare runs %d and later", t.spec, i.Version, oldest)
+		return i, usagef("%s: that is PostgreSQL %s; pgtare runs %d and later", t.asked, i.Version, oldest)
 	}
 	i.Source = t.source
 	return i, nil
@@ -275,7 +275,7 @@ func (b *builder) step(ctx context.Context, dir string, argv []string) error {
 }
 
 func (b *builder) failed(step, line string) error {
-	return &BuildError{Spec: b.tree.spec.String(), Step: step, Line: line, Log: b.log.f.Name()}
+	return &BuildError{Asked: b.tree.asked, Step: step, Line: line, Log: b.log.f.Name()}
 }
 
 // buildLog writes a build's output to its log and says from time to time how

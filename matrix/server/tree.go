@@ -23,6 +23,7 @@ import (
 // are.
 type tree struct {
 	spec   Spec
+	asked  string   // flag or verb and spec, for messages
 	dir    string   // absolute
 	commit string   // "": the files as they are
 	files  []string // of a tree without commit, relative to dir, sorted
@@ -41,25 +42,26 @@ type tree struct {
 // Note: building outside of the tree (VPATH) would not copy it, but make finds
 // what was built inside the tree before, with other options, and takes that.
 func (r *resolver) tree(ctx context.Context, s Spec) (*tree, error) {
+	t := &tree{spec: s, asked: r.asked + " " + s.String()}
 	dir := s.Text
 	// A shell leaves a ~ behind src: as it is.
 	if rest, ok := strings.CutPrefix(dir, "~/"); ok {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return nil, usagef("--server %s: %v; write the directory without ~", s, err)
+			return nil, usagef("%s: %v; write the directory without ~", t.asked, err)
 		}
 		dir = filepath.Join(home, rest)
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, fmt.Errorf("--server %s: %w", s, err)
+		return nil, fmt.Errorf("%s: %w", t.asked, err)
 	}
 	if st, err := os.Stat(dir); err != nil {
-		return nil, usagef("--server %s: %v; give the top directory of a PostgreSQL source tree", s, err)
+		return nil, usagef("%s: %v; give the top directory of a PostgreSQL source tree", t.asked, err)
 	} else if !st.IsDir() {
-		return nil, usagef("--server %s: not a directory; give the top directory of a PostgreSQL source tree", s)
+		return nil, usagef("%s: not a directory; give the top directory of a PostgreSQL source tree", t.asked)
 	}
-	t := &tree{spec: s, dir: dir}
+	t.dir = dir
 	if s.Ref != "" {
 		return t, t.readCommit(ctx, r)
 	}
@@ -68,7 +70,7 @@ func (r *resolver) tree(ctx context.Context, s Spec) (*tree, error) {
 
 // notSource is what to say where neither build system is.
 func (t *tree) notSource() error {
-	return usagef("--server %s: neither configure nor meson.build is there; give the top directory of a PostgreSQL source tree", t.spec)
+	return usagef("%s: neither configure nor meson.build is there; give the top directory of a PostgreSQL source tree", t.asked)
 }
 
 // readCommit finds what a ref is.
@@ -78,12 +80,12 @@ func (t *tree) readCommit(ctx context.Context, r *resolver) error {
 		return err
 	}
 	if len(up) > 0 {
-		return usagef("--server %s: that is inside a git repository; give its top directory: %s", t.spec, filepath.Join(t.dir, up))
+		return usagef("%s: that is inside a git repository; give its top directory: %s", t.asked, filepath.Join(t.dir, up))
 	}
 	if t.commit, err = t.git(ctx, r, "rev-parse", "--verify", "--quiet", "--end-of-options", t.spec.Ref+"^{commit}"); err != nil {
 		var failed *gitError
 		if errors.As(err, &failed) && failed.words == "" {
-			return usagef("--server %s: the repository has no branch, tag or commit %s; see git branch -a and git tag there", t.spec, t.spec.Ref)
+			return usagef("%s: the repository has no branch, tag or commit %s; see git branch -a and git tag there", t.asked, t.spec.Ref)
 		}
 		return err
 	}
@@ -117,7 +119,7 @@ func (t *tree) readFiles(ctx context.Context, r *resolver) error {
 	} else {
 		// What was built there can't be told from the sources.
 		if exists(filepath.Join(t.dir, "config.status")) {
-			return usagef("--server %s: that tree was configured in place; run make distclean there, or install that build and give its directory", t.spec)
+			return usagef("%s: that tree was configured in place; run make distclean there, or install that build and give its directory", t.asked)
 		}
 		err := filepath.WalkDir(t.dir, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() {
@@ -126,7 +128,7 @@ func (t *tree) readFiles(ctx context.Context, r *resolver) error {
 			return err
 		})
 		if err != nil {
-			return usagef("--server %s: %v", t.spec, err)
+			return usagef("%s: %v", t.asked, err)
 		}
 	}
 	slices.Sort(t.files)
@@ -188,7 +190,7 @@ func (t *tree) read(ctx context.Context, put func(name string, st fs.FileInfo, c
 			return "", err
 		}
 		if err := one(name); err != nil {
-			return "", usagef("--server %s: %v", t.spec, err)
+			return "", usagef("%s: %v", t.asked, err)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
@@ -209,7 +211,7 @@ func (t *tree) copyTo(ctx context.Context, r *resolver, dst string) (err error) 
 		return w.put(name, st.Mode(), st.ModTime(), content)
 	})
 	if err == nil && id != t.id {
-		err = fmt.Errorf("--server %s: the tree was changed while it was read; try again", t.spec)
+		err = fmt.Errorf("%s: the tree was changed while it was read; try again", t.asked)
 	}
 	return err
 }
@@ -248,7 +250,7 @@ func (t *tree) unpackCommit(ctx context.Context, r *resolver, w *treeWriter) err
 	}()
 	io.Copy(io.Discard, out) //nolint:errcheck // git must not wait for a reader
 	if failed := cmd.Wait(); failed != nil {
-		return gitFailed(ctx, t.spec, stderr.String(), failed)
+		return gitFailed(ctx, t.asked, stderr.String(), failed)
 	}
 	if err != nil {
 		return fmt.Errorf("unpack %s: %w", t.spec, err)
@@ -318,13 +320,13 @@ func (w *treeWriter) give(name string) error {
 
 // gitError is what git said when it failed.
 type gitError struct {
-	spec  Spec
+	asked string
 	words string
 	err   error
 }
 
 func (e *gitError) Error() string {
-	return fmt.Sprintf("--server %s: git: %s", e.spec, strings.ReplaceAll(tail(e.words, 3), "\n", "; "))
+	return fmt.Sprintf("%s: git: %s", e.asked, strings.ReplaceAll(tail(e.words, 3), "\n", "; "))
 }
 
 func (e *gitError) Unwrap() error { return e.err }
@@ -332,7 +334,7 @@ func (e *gitError) Unwrap() error { return e.err }
 // git returns what git prints about the tree, without the last line feed.
 func (t *tree) git(ctx context.Context, r *resolver, args ...string) (string, error) {
 	if _, err := exec.LookPath("git"); err != nil {
-		return "", usagef("--server %s: that is a git repository, and there is no git in PATH; install it (Debian: apt-get install git) or give a tree without .git", t.spec)
+		return "", usagef("%s: that is a git repository, and there is no git in PATH; install it (Debian: apt-get install git) or give a tree without .git", t.asked)
 	}
 	cmd, stderr := t.gitCommand(ctx, r, args...)
 	var stdout bytes.Buffer
@@ -341,16 +343,16 @@ func (t *tree) git(ctx context.Context, r *resolver, args ...string) (string, er
 		return "", fmt.Errorf("start git: %w", err)
 	}
 	if err := cmd.Wait(); err != nil {
-		return "", gitFailed(ctx, t.spec, stderr.String(), err)
+		return "", gitFailed(ctx, t.asked, stderr.String(), err)
 	}
 	return strings.TrimSuffix(stdout.String(), "\n"), nil
 }
 
-func gitFailed(ctx context.Context, spec Spec, words string, err error) error {
+func gitFailed(ctx context.Context, asked, words string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return &gitError{spec, strings.TrimSpace(words), err}
+	return &gitError{asked, strings.TrimSpace(words), err}
 }
 
 // gitCommand is git on the tree. Root runs it as the owner of the tree: a
