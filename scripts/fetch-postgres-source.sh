@@ -50,7 +50,7 @@ for suite in "$own" stable testing unstable experimental; do
 		continue
 	fi
 	# A mirror may lack the newest that its list names: the next older will do.
-	versions=$(apt-cache "${private[@]}" showsrc --only-source "postgresql-$major" 2>/dev/null | sed -n 's/^Version: //p' | sort -rVu)
+	versions=$(apt-cache "${private[@]}" showsrc --only-source "postgresql-$major" 2>/dev/null | sed -n 's/^Version: //p' | sort -rVu) || true
 	for version in $versions; do
 		if (cd "$work/get" && apt-get "${private[@]}" -qq source --download-only --tar-only "postgresql-$major=$version") >"$work/log" 2>&1; then
 			tarball=$(find "$work/get" -name '*.orig.tar.*' ! -name '*.asc')

@@ -3,7 +3,11 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
 	"pgtare/matrix/server"
 	"pgtare/results"
@@ -82,4 +86,47 @@ func TestServersJSON(t *testing.T) {
 	if bytes.Contains(b.Bytes(), []byte("null")) {
 		t.Errorf("null for an empty list: %s", b.String())
 	}
+}
+
+// sourceTree is a tree whose configure runs the commands.
+func sourceTree(t *testing.T, commands string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "configure"), []byte("#!/bin/sh\n"+commands+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// A source tree that doesn't build: one sentence that names the log.
+func TestBuildFails(t *testing.T) {
+	cache := cacheDir(t)
+	p := start(t, "run", "--server", "src:"+sourceTree(t, "echo 'configure: error: bison not found'; exit 1"), "--cache-dir", cache)
+	p.expect(t, 1, "does not build: configure: configure: error: bison not found; all of it is in "+cache+"/builds/")
+	nothingLeft(t, cache)
+}
+
+// An interrupted build ends its children and leaves only its log.
+func TestBuildInterrupted(t *testing.T) {
+	cache := cacheDir(t)
+	p := start(t, "servers", "fetch", "src:"+sourceTree(t, "echo at work; sleep 1000"), "--cache-dir", cache)
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		logs, err := filepath.Glob(filepath.Join(cache, "builds", "*.log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(logs) == 1 {
+			if text, err := os.ReadFile(logs[0]); err == nil && bytes.Contains(text, []byte("at work")) {
+				break
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the build did not begin; standard error:\n%s", p.stderr.String())
+		}
+	}
+	if err := p.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	p.expect(t, 130, "interrupted")
+	nothingLeft(t, cache)
 }
