@@ -22,12 +22,13 @@ func (r *runner) block(ctx context.Context, p *panel, cell, run int) error {
 	inst := &r.instances[c.instance]
 	r.trace("run %d: block %s", run, c.ID)
 	runtime.GC()
+	r.lookForOthers(ctx)
 	if inst.planned.Blocks {
 		if err := r.wake(ctx, c.instance); err != nil {
 			return err
 		}
 		defer func() {
-			if inst.managed.PID() != 0 && ctx.Err() == nil {
+			if (inst.managed == nil || inst.managed.PID() != 0) && ctx.Err() == nil {
 				if err := r.stop(ctx, c.instance); err != nil {
 					r.log("%v", err)
 				}
@@ -106,12 +107,18 @@ func (r *runner) backgroundCounters(ctx context.Context, side *pgconn.PgConn) (s
 	return c, r.lost(err)
 }
 
-// cpu is the CPU time of all processes of a managed instance; -1: not known.
+// cpu is the CPU time of all processes of an instance; -1: not known.
 func (inst *instance) cpu() time.Duration {
-	if inst.managed == nil {
+	var t time.Duration
+	var err error
+	switch {
+	case inst.managed != nil:
+		t, err = inst.managed.CPU()
+	case inst.attached.LocalPID():
+		t, err = inst.attached.CPU()
+	default:
 		return -1
 	}
-	t, err := inst.managed.CPU()
 	if err != nil {
 		return -1
 	}

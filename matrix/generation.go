@@ -25,8 +25,9 @@ import (
 type load struct {
 	workload.Generation
 	spec    workload.GenerationSpec
-	cell    int          // index into plan.Cells
-	procs   []*host.Proc // of the backends; nil: not ours to see
+	cell    int              // index into plan.Cells
+	procs   []*host.Proc     // of the backends; nil: not ours to see
+	remote  *server.Attached // reads their CPU time through the server where they aren't; nil: it can't
 	connect time.Duration
 }
 
@@ -36,6 +37,15 @@ func (l *load) cpu() time.Duration { run, _ := l.times(); return max(run, 0) }
 // times is the time that the backends ran, and were runnable but did not; -1
 // where it isn't known.
 func (l *load) times() (run, wait time.Duration) {
+	if l.procs == nil && l.remote != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		run, wait, err := l.remote.BackendCPU(ctx, l.Backends())
+		if err != nil {
+			return -1, -1
+		}
+		return run, wait
+	}
 	if l.procs == nil {
 		return -1, -1
 	}
@@ -127,6 +137,9 @@ func (r *runner) open(ctx context.Context, p *panel, cells []int, generation int
 
 func (r *runner) openCell(ctx context.Context, p *panel, cell, generation int) (load, error) {
 	c := r.plan.Cells[cell]
+	if err := r.configure(ctx, c.instance); err != nil {
+		return load{}, err
+	}
 	inst := &r.instances[c.instance]
 	l := load{cell: cell, spec: workload.GenerationSpec{
 		Config: inst.target.Config(), Script: r.script(p, cell, generation), Vars: c.Vars, Protocol: workload.Protocol(p.Protocol),
@@ -154,6 +167,8 @@ func (r *runner) openCell(ctx context.Context, p *panel, cell, generation int) (
 			}
 			l.procs = append(l.procs, proc)
 		}
+	} else if source, _ := inst.attached.CPUSource(); source == "server" {
+		l.remote = inst.attached
 	}
 	return l, nil
 }
@@ -169,6 +184,7 @@ func (r *runner) slice(ctx context.Context, l *load, s workload.Slice) (workload
 func (r *runner) generation(ctx context.Context, p *panel, run, number int) error {
 	r.trace("run %d: generation %s%d", run, p.ID, number)
 	runtime.GC() // here, where it is charged to nobody
+	r.lookForOthers(ctx)
 	if number == 1 {
 		if err := r.ownedBefore(ctx, p); err != nil {
 			return err

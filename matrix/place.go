@@ -87,6 +87,9 @@ func (p *Plan) runningOf(v, baseline variant) (out running, err error) {
 			}
 		}
 	}
+	if out.isolation == server.InstanceIsolation && p.Spec.attached() {
+		out.schedule = server.BlockSchedule // there is but one instance, and it has one configuration at a time
+	}
 	if p.Spec.Schedule != "" {
 		out.schedule = p.Spec.Schedule
 	}

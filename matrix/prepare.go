@@ -120,13 +120,11 @@ func (r *runner) launch(ctx context.Context, planned Instance, maxConnections in
 		if len(r.plan.Spec.Env) > 0 {
 			return nil, usagef("--env: the environment of a running server (--server %s) can't be set; name its installation instead", in.Label)
 		}
-		limited, cancel := r.bounded(ctx)
-		attached, err := server.Attach(limited, in)
-		cancel()
+		attached, err := r.attach(ctx, planned.Server)
 		if err != nil {
 			return nil, err
 		}
-		inst.target = attached
+		inst.attached, inst.target = attached, attached
 	} else {
 		id := planned.ID
 		if r.launched++; r.launched > len(r.found) { // the plan's names may have moved since the scouts got theirs
@@ -237,10 +235,12 @@ func (r *runner) refusal(failed error, i int) (again bool, err error) {
 		return false, usagef("--set %v", na)
 	}
 	// The instance goes; the others stay for the next plan.
-	if err := inst.managed.Close(); err != nil {
-		return false, err
+	if inst.managed != nil {
+		if err := inst.managed.Close(); err != nil {
+			return false, err
+		}
 	}
-	r.instances = slices.DeleteFunc(slices.Clone(r.instances), func(x instance) bool { return x.target == nil || x.managed == inst.managed })
+	r.instances = slices.DeleteFunc(slices.Clone(r.instances), func(x instance) bool { return x.target == nil || x.planned.ID == inst.planned.ID })
 	return true, r.replan(k)
 }
 
@@ -249,6 +249,9 @@ func (r *runner) prove(ctx context.Context, i int) error {
 	inst := &r.instances[i]
 	if inst.proven = map[string]string{}; len(inst.planned.Conf) == 0 {
 		return nil
+	}
+	if inst.attached != nil {
+		return r.configure(ctx, i)
 	}
 	err := r.ask(ctx, i, func(ctx context.Context, conn *pgconn.PgConn) (err error) {
 		inst.proven, err = server.ProveConfigured(ctx, conn, inst.planned.Conf)
@@ -416,7 +419,7 @@ func (r *runner) pinned() bool { return r.serverCPUs != nil }
 // order: the luck of a start is what the runs average out.
 func (r *runner) restart(ctx context.Context) error {
 	for _, i := range r.rng.Perm(len(r.instances)) {
-		if r.instances[i].planned.Blocks {
+		if r.instances[i].planned.Blocks || r.instances[i].managed == nil {
 			continue
 		}
 		r.trace("restart %s", r.plan.Instances[i].ID)
@@ -431,11 +434,17 @@ func (r *runner) restart(ctx context.Context) error {
 }
 
 func (r *runner) stop(ctx context.Context, i int) error {
+	if r.instances[i].managed == nil {
+		return nil // what is configured next takes its place
+	}
 	r.trace("stop %s", r.plan.Instances[i].ID)
 	return r.lost(r.instances[i].managed.Stop(ctx))
 }
 
 func (r *runner) wake(ctx context.Context, i int) error {
+	if r.instances[i].managed == nil {
+		return r.configure(ctx, i)
+	}
 	r.trace("start %s", r.plan.Instances[i].ID)
 	return r.lost(r.instances[i].managed.Start(ctx))
 }
@@ -462,8 +471,13 @@ func (r *runner) prepare(ctx context.Context) error {
 		if b == nil || !b.Writes {
 			continue
 		}
-		if inst.target.Schema() == "" {
-			return usagef("the workload %s needs a table, and %s lets pgtare make none: it is a standby or read only, or the role lacks CREATE (GRANT CREATE ON DATABASE); use -b select1 or a script that only reads", b.Name, inst.facts.Label)
+		if inst.attached != nil {
+			limited, cancel := r.bounded(ctx)
+			err := inst.attached.MakeSchema(limited)
+			cancel()
+			if err != nil {
+				return r.lost(err)
+			}
 		}
 		for k := range r.panels {
 			p := &r.panels[k]
@@ -760,6 +774,9 @@ func (r *runner) bounded(ctx context.Context) (context.Context, context.CancelFu
 // connect opens a session that isn't measured. A postmaster that is stopped
 // takes connections and never answers, hence the limit.
 func (r *runner) connect(ctx context.Context, instance int, settings ...server.Setting) (*pgconn.PgConn, error) {
+	if err := r.configure(ctx, instance); err != nil {
+		return nil, err
+	}
 	ctx, cancel := r.bounded(ctx)
 	defer cancel()
 	cfg := r.instances[instance].target.Config()

@@ -41,6 +41,9 @@ func (r *runner) probe(ctx context.Context) error {
 		key := session{c.instance, fmt.Sprint(c.Settings)}
 		readBack, seen := proven[key]
 		if !seen {
+			if err := r.configure(ctx, c.instance); err != nil {
+				return r.lost(err)
+			}
 			limited, cancel := r.bounded(ctx)
 			var err error
 			readBack, err = server.Probe(limited, r.instances[c.instance].target.Config(), c.Settings)
@@ -48,7 +51,7 @@ func (r *runner) probe(ctx context.Context) error {
 			var na *server.NotApplicable
 			switch {
 			case errors.As(err, &na) && c.variant == "":
-				return usagef("%s refuses the baseline: %v; leave the setting out there, use another first value, or a role that may set it (GRANT SET ON PARAMETER from 15 on)", r.labels[i], na)
+				return usagef("%s refuses the baseline: %v; leave the setting out there, or use another first value", r.labels[i], na)
 			case errors.As(err, &na):
 				c.Status, c.Reason = "n/a", na.Error()
 				if refused[c.variant] == nil {

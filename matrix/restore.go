@@ -16,7 +16,9 @@ import (
 // undoers undo what the journal's entries of each kind say, and tell in a
 // sentence what they did. An error leaves the entry for another time.
 var undoers = map[string]func(ctx context.Context, data json.RawMessage) (did string, err error){
-	host.ClocksourceKind: func(_ context.Context, data json.RawMessage) (string, error) { return host.UndoClocksource(data) },
+	host.ClocksourceKind:   func(_ context.Context, data json.RawMessage) (string, error) { return host.UndoClocksource(data) },
+	server.SchemaKind:      server.UndoSchema,
+	server.AlterSystemKind: server.UndoAlterSystem,
 }
 
 // undoLimit bounds the undoing of one entry: a server may be gone for good.

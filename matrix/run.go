@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -44,7 +46,7 @@ type Progress struct {
 func Run(ctx context.Context, plan *Plan, cfg RunConfig) (path string, err error) {
 	r := &runner{plan: plan, cfg: cfg, failed: map[string]string{}, loglines: map[string]*loglines{},
 		rng: rand.New(rand.NewPCG(uint64(plan.Spec.Seed), 0)), interrupted: func() bool { return ctx.Err() != nil }}
-	defer r.close()
+	defer func() { err = errors.Join(err, r.close()) }()
 	for _, stage := range []func(context.Context) error{
 		r.create,     // the record's file, so that a bad path is found now
 		r.undoBefore, // what pgtares that died have left
@@ -83,10 +85,13 @@ type runner struct {
 
 	journal      *host.Journal // of what must be undone; nil: nothing
 	manager      *server.Manager
-	launched     int                   // instances so far
-	found        []server.Installation // as in plan.Spec.Servers
-	servers      []results.Server      // the same, as they said themselves
-	instances    []instance            // as in plan.Instances
+	launched     int                      // instances so far
+	attached     map[int]*server.Attached // by index into found
+	undone       bool                     // nothing of earlier pgtares is left in their configuration
+	others       map[string]*others       // sessions of others on them, by label
+	found        []server.Installation    // as in plan.Spec.Servers
+	servers      []results.Server         // the same, as they said themselves
+	instances    []instance               // as in plan.Instances
 	wire         *workload.Wire
 	pin          Pin   // in force
 	clientCPUs   []int // of the job threads; nil: not pinned
@@ -104,14 +109,15 @@ type runner struct {
 
 // instance is a running PostgreSQL of the plan.
 type instance struct {
-	planned Instance
-	config  server.InstanceConfig
-	proven  map[string]string // its configuration, as pg_settings shows it
-	target  server.Target
-	managed *server.Instance // nil: attached
-	facts   results.Server
-	logSeen int64            // how far its log was read
-	tables  map[int][]string // panel -> tables of the cells that write
+	planned  Instance
+	config   server.InstanceConfig
+	proven   map[string]string // its configuration, as pg_settings shows it
+	target   server.Target
+	managed  *server.Instance // nil: attached
+	attached *server.Attached // nil: managed; several instances of the plan may be one attached server, which then is configured for each in turn
+	facts    results.Server
+	logSeen  int64            // how far its log was read
+	tables   map[int][]string // panel -> tables of the cells that write
 }
 
 func (r *runner) stage(text string) {
@@ -172,6 +178,7 @@ func (r *runner) create(context.Context) error {
 
 // begin writes the header: from here on the record explains itself.
 func (r *runner) begin(context.Context) error {
+	r.warnOfStarts()
 	spec, err := json.Marshal(r.plan.Spec.describe())
 	if err != nil {
 		return fmt.Errorf("describe the matrix for the record: %w", err)
@@ -233,18 +240,15 @@ func (r *runner) finish(ctx context.Context, err error) (string, error) {
 	return r.writer.Path(), err
 }
 
-// close lets go of everything, whatever happened before.
-func (r *runner) close() {
+// close lets go of everything, whatever happened before. The error is of what is
+// left on a server that is somebody else's.
+func (r *runner) close() (err error) {
 	r.trace("close")
 	if r.wire != nil {
 		r.wire.Close()
 	}
-	for _, inst := range r.instances {
-		if inst.managed == nil && inst.target != nil {
-			if err := inst.target.Close(); err != nil {
-				r.log("%v", err)
-			}
-		}
+	for _, i := range slices.Sorted(maps.Keys(r.attached)) {
+		err = errors.Join(err, r.attached[i].Close())
 	}
 	if r.manager != nil {
 		if err := r.manager.Close(); err != nil {
@@ -256,6 +260,7 @@ func (r *runner) close() {
 			r.log("%v", err)
 		}
 	}
+	return err
 }
 
 // measure does the runs.
@@ -311,6 +316,7 @@ func (r *runner) measure(ctx context.Context) error {
 		r.cfg.Progress(Progress{Stage: "done", Done: 1, Total: 1})
 	}
 	r.warnOfLogs()
+	r.warnOfOthers()
 	if len(r.failed) > 0 {
 		return r.failure()
 	}

@@ -24,6 +24,9 @@ type Spec struct {
 	Settings []SettingAxis
 	Vars     []VarAxis
 	Servers  []server.Spec // empty: the newest local PostgreSQL
+	// AllowAlterSystem lets settings of the configuration be set on running
+	// servers, by ALTER SYSTEM and a reload; they are put back at the end.
+	AllowAlterSystem bool
 
 	Schedule     string        // "": by the settings; slice or block for all cells
 	Env          []EnvVar      // of the servers that pgtare starts

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"pgtare/matrix/host"
+	"pgtare/matrix/server"
 	"pgtare/results"
 )
 
@@ -12,7 +13,7 @@ type watching struct {
 	r       *runner
 	began   time.Time
 	reading host.Reading
-	servers []time.Duration // CPU of the managed instances; -1: not known
+	servers []time.Duration // CPU of the instances, see serverCPU; -1: not known
 }
 
 func (r *runner) watch() watching {
@@ -27,7 +28,7 @@ func (w watching) since(cell string) results.Machine {
 	m.Cell, m.Started = cell, w.began.UTC()
 	for i, before := range w.servers {
 		switch {
-		case m.OwnNs < 0 || w.r.instances[i].managed == nil:
+		case m.OwnNs < 0:
 		case before < 0 || servers[i] < 0:
 			m.OwnNs = -1
 		default:
@@ -38,12 +39,19 @@ func (w watching) since(cell string) results.Machine {
 	return m
 }
 
+// serverCPU is the CPU time of each instance; 0 for one that is stopped, or is
+// on another machine. An attached server has it once.
 func (r *runner) serverCPU() []time.Duration {
 	list := make([]time.Duration, len(r.instances))
+	seen := map[*server.Attached]bool{}
 	for i, inst := range r.instances {
-		if inst.managed == nil || inst.managed.PID() == 0 { // not ours, or stopped
+		switch {
+		case inst.managed != nil && inst.managed.PID() == 0:
+			continue
+		case inst.attached != nil && (!inst.attached.LocalPID() || seen[inst.attached]):
 			continue
 		}
+		seen[inst.attached] = true
 		list[i] = inst.cpu()
 	}
 	return list

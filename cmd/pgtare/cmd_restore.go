@@ -15,9 +15,11 @@ func newRestoreCommand() *cobra.Command {
 		Use:   "restore",
 		Short: "Undo what a pgtare that was killed has left",
 		Long: `Undoes what pgtares of this user have changed and could not put back, because
-they were killed or the machine went down: the clock source, and the servers
-that they had started, with their files. It says what it did. What a pgtare
-that still runs has changed is left alone.
+they were killed or the machine went down: the clock source, the configuration
+of running servers (--allow-alter-system) and the schema pgtare there, and the
+servers that they had started, with their files. It says what it did. What a
+pgtare that still runs has changed is left alone. Passwords are not written
+down: PGPASSWORD, password and service files must give them again.
 
 The next "run" begins with the same. What is to be undone is written down in
 the directory undo of the user's state directory, before it is changed.

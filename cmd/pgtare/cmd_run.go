@@ -38,6 +38,7 @@ type runOptions struct {
 	slice           time.Duration
 	rounds          int
 	envs            []string
+	alterSystem     bool
 	until           string
 	maxTime         time.Duration
 	before, after   string
@@ -108,6 +109,7 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.until, "until", "", "measure until the interval of every overhead has a half-width of at most `PCT`, e.g. 0.5 or 0.5%")
 	f.DurationVar(&o.maxTime, "max-time", 0, "begin no run after `D` of measuring, e.g. 5m (with --until default 10m)")
 	f.StringArrayVar(&o.envs, "env", nil, "`NAME=VALUE` in the environment of the servers that pgtare starts")
+	f.BoolVar(&o.alterSystem, "allow-alter-system", false, "set what needs a reload on running servers, too (ALTER SYSTEM, for the time; put back at the end, after a crash by pgtare restore)")
 	f.StringVar(&o.before, "before-run", "", "shell `COMMAND` at the beginning of each run, when its servers run (PGHOST, PGPORT, PGTARE_INSTANCES and PGTARE_RUN are set); it stands in the record")
 	f.StringVar(&o.after, "after-run", "", "shell `COMMAND` at the end of each run")
 	f.Int64Var(&o.seed, "seed", 0, "`N` that all orders are drawn from (default by chance; the record keeps it)")
@@ -176,7 +178,7 @@ func (o *runOptions) spec(given *pflag.FlagSet, stdin io.Reader) (s matrix.Spec,
 		return s, usageError{errors.New("-c, -j, --runs and --generation must be at least 1, --controls at least 0")}
 	}
 	s = matrix.Spec{Clients: o.clients, Threads: o.jobs, Runs: o.runs, Controls: o.controls, Slice: o.slice, Rounds: o.rounds, Seed: o.seed,
-		Hooks: matrix.Hooks{Before: o.before, After: o.after}}
+		AllowAlterSystem: o.alterSystem, Hooks: matrix.Hooks{Before: o.before, After: o.after}}
 	if o.schedule != "auto" {
 		s.Schedule = o.schedule
 	}

@@ -24,33 +24,44 @@ func (in *Instance) CPU() (total time.Duration, err error) {
 	if p == nil {
 		return 0, fmt.Errorf("read the CPU time of instance %s: it is not running", in.id)
 	}
-	// A process that ends between two looks would be counted twice or not at
-	// all, so the readings must be of one and the same set of processes. On a
-	// server that forks and ends all the time that may never be: the last
-	// reading is then wrong by what one short-lived process used.
-	const tries = 10
-	for range tries {
-		var before, after []int
-		var ended, endedAfter time.Duration
-		if before, ended, err = family(p.pid, in.data()); err != nil {
-			break
-		}
-		total = ended
-		for _, pid := range before {
-			total += processCPU(pid)
-		}
-		if after, endedAfter, err = family(p.pid, in.data()); err != nil || ended == endedAfter && slices.Equal(before, after) {
-			break
-		}
-	}
+	total, err = familyCPU(p.pid, in.data())
 	if err != nil {
 		return 0, fmt.Errorf("read the CPU time of instance %s: %w", in.id, err)
 	}
 	return total, nil
 }
 
+// familyCPU is the CPU time of a postmaster and of all the children it has had.
+// data is as in family.
+func familyCPU(postmaster int, data string) (total time.Duration, err error) {
+	// A process that ends between two looks would be counted twice or not at
+	// all, so the readings must be of one and the same set of processes. On a
+	// server that forks and ends all the time that may never be: the last
+	// reading is then wrong by what one short-lived process used.
+	const tries = 10
+	for range tries {
+		before, ended, err := family(postmaster, data)
+		if err != nil {
+			return 0, err
+		}
+		total = ended
+		for _, pid := range before {
+			total += processCPU(pid)
+		}
+		after, endedAfter, err := family(postmaster, data)
+		if err != nil {
+			return 0, err
+		}
+		if ended == endedAfter && slices.Equal(before, after) {
+			break
+		}
+	}
+	return total, nil
+}
+
 // family returns the postmaster and its children, and the CPU time of those
-// children that have ended.
+// children that have ended. data is the directory that its processes work in,
+// by which they are found where the kernel doesn't list children; "": not known.
 func family(postmaster int, data string) (pids []int, ended time.Duration, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", postmaster))
 	if err != nil {
@@ -72,6 +83,9 @@ func family(postmaster int, data string) (pids []int, ended time.Duration, err e
 	pids = []int{postmaster}
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", postmaster))
 	if err != nil { // a kernel without CONFIG_PROC_CHILDREN
+		if data == "" {
+			return nil, 0, err
+		}
 		pids = append(pids, processesIn(data)...)
 		slices.Sort(pids)
 		return slices.Compact(pids), ended, nil

@@ -28,11 +28,16 @@ import (
 // settings that only the configuration can change, and a table of units here
 // would be tested against itself.
 func ProveConfigured(ctx context.Context, conn *pgconn.PgConn, settings []Setting) (readback map[string]string, err error) {
+	return proveIn(ctx, conn, settings, confName)
+}
+
+// proveIn is ProveConfigured of a file of that name.
+func proveIn(ctx context.Context, conn *pgconn.PgConn, settings []Setting, file string) (readback map[string]string, err error) {
 	facts, err := Facts(ctx, conn, names(settings))
 	if err != nil {
 		return nil, err
 	}
-	lines, err := configLines(ctx, conn, names(settings))
+	lines, err := configLines(ctx, conn, names(settings), file)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +55,7 @@ func ProveConfigured(ctx context.Context, conn *pgconn.PgConn, settings []Settin
 			readback[s.Name] = f.shown()
 			continue
 		case !ours:
-			return nil, &NotApplicable{Setting: s, Words: fmt.Sprintf("pg_settings shows %s from source %q, and pgtare's configuration file is not where it comes from", f.shown(), f.Source)}
+			return nil, &NotApplicable{Setting: s, Words: fmt.Sprintf("pg_settings shows %s from source %q, and %s is not where it comes from", f.shown(), f.Source, file)}
 		case l.pending:
 			return nil, &NotApplicable{Setting: s, Words: fmt.Sprintf("pg_settings still shows %s: it waits for a restart", f.shown())}
 		case l.failed != "":
@@ -68,16 +73,16 @@ func ProveConfigured(ctx context.Context, conn *pgconn.PgConn, settings []Settin
 	return readback, nil
 }
 
-// configLine is a line of pgtare's configuration file, as the server reads it.
+// configLine is a line of a configuration file, as the server reads it.
 type configLine struct {
 	text    string // the value on it
 	failed  string // why it isn't applied; "" where it is
 	pending bool   // a restart would change the value
 }
 
-// configLines returns the last line of pgtare's file for each of the names, in
-// lower case, unless another file's overrules it.
-func configLines(ctx context.Context, conn *pgconn.PgConn, names []string) (map[string]configLine, error) {
+// configLines returns the last line of a file for each of the names, in lower
+// case, unless another file's overrules it.
+func configLines(ctx context.Context, conn *pgconn.PgConn, names []string, file string) (map[string]configLine, error) {
 	lines := map[string]configLine{}
 	if len(names) == 0 {
 		return lines, nil
@@ -92,7 +97,7 @@ SELECT lower(l.name), l.setting, l.applied, l.error, coalesce(s.pending_restart,
 	}
 	for _, r := range rows {
 		delete(lines, r[0])
-		if !strings.HasSuffix(r[5], "/"+confName) {
+		if !strings.HasSuffix(r[5], "/"+file) {
 			continue
 		}
 		l := configLine{text: r[1], pending: r[4] == "t"}

@@ -293,20 +293,20 @@ func (r *resolver) attached(ctx context.Context, s Spec) (Installation, error) {
 	i := Installation{Label: s.Label, Origin: "attached", Conninfo: s.Text}
 	cfg, err := attachedConfig(s.Text)
 	if err != nil {
-		return i, fmt.Errorf("--server %s: %w", s, err)
+		return i, fmt.Errorf("--server %s: %w", s.masked, err)
 	}
 	conn, err := pgconn.ConnectConfig(ctx, cfg)
 	if err != nil {
-		return i, fmt.Errorf("--server %s: %w", s, err)
+		return i, noConnection(ctx, s.masked, cfg, err)
 	}
 	defer closeConn(conn)
 	rows, err := query(ctx, conn, "SELECT current_setting('server_version'), current_setting('server_version_num')")
 	if err != nil {
-		return i, fmt.Errorf("--server %s: ask for its version: %w", s, err)
+		return i, fmt.Errorf("--server %s: ask for its version: %w", s.masked, err)
 	}
 	i.Version, i.VersionNum = bareVersion(rows[0][0]), atoi(rows[0][1])
-	if i.VersionNum < oldest*10000 {
-		return i, usagef("--server %s: that is PostgreSQL %s; pgtare measures %d and later", s, i.Version, oldest)
+	if i.VersionNum < oldestAttached*10000 {
+		return i, usagef("--server %s: that is PostgreSQL %s; pgtare measures running servers of %d and later", s.masked, i.Version, oldestAttached)
 	}
 	if i.Label == "" {
 		i.Label = i.Version

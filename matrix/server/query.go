@@ -68,6 +68,9 @@ func literal(s string) string {
 	return q
 }
 
+// quoteIdent quotes a name for SQL.
+func quoteIdent(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
 // literals is a list for IN (...).
 func literals(ss []string) string {
 	q := make([]string, len(ss))

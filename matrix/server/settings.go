@@ -199,7 +199,11 @@ func blame(ctx context.Context, cfg *pgconn.Config, settings []Setting, failed e
 		}
 		if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) {
 			const undefinedObject, invalidName = "42704", "42602"
-			return &NotApplicable{Setting: s, Unknown: pg.Code == undefinedObject || pg.Code == invalidName, Words: pgWords(pg)}
+			words := pgWords(pg)
+			if denied(err) {
+				words += fmt.Sprintf("; role %s may set it after GRANT SET ON PARAMETER %s TO %s (15 and later), or use a superuser", cfg.User, s.Name, quoteIdent(cfg.User))
+			}
+			return &NotApplicable{Setting: s, Unknown: pg.Code == undefinedObject || pg.Code == invalidName, Words: words}
 		}
 		return fmt.Errorf("connect with %s: %w", s, err)
 	}

@@ -27,7 +27,8 @@ type Target interface {
 	// LocalPID: pg_backend_pid() is the process ID in this machine's /proc.
 	LocalPID() bool
 	// Schema is where tables may be made. It is pgtare's alone and goes with
-	// Close; "" means that the server takes no writes.
+	// Close; "" where an attached server has none: see
+	// Attached.MakeSchema.
 	Schema() string
 	// Close gives the server up: a managed one is stopped and removed, an
 	// attached one is left as it was found. It may be called twice.
