@@ -55,6 +55,12 @@
 // plan is worked out twice: by the names (this is what --dry-run prints), and
 // again when every server has been started as it is and asked.
 //
+// A running server that somebody else owns (--server CONNINFO) is one instance,
+// whatever the plan has of it: what has to be in its configuration is set there
+// for each block in turn, if --allow-alter-system allows it, and put back at the
+// end. It is not started anew, so the luck of its one start stays in comparisons
+// with other servers: such never say "same".
+//
 // A panel of several clients is sampled first: where more than 5 % of its
 // sessions wait for locks, slices would break up the queues that the load is
 // about, and it is measured in blocks.

@@ -509,7 +509,10 @@ func (p *Plan) Print(w io.Writer) error {
 		if inst.Control {
 			role += ", control: holds the twin of the baseline"
 		}
-		if inst.Blocks {
+		switch {
+		case inst.Blocks && s.Servers[inst.Server].Kind == server.Conninfo:
+			role += ", during the blocks of its cells"
+		case inst.Blocks:
 			role += ", runs during the blocks of its cells, each with a new start"
 		}
 		name := s.Servers[inst.Server].String()

@@ -168,13 +168,17 @@ SELECT pg_catalog.pg_is_in_recovery(), current_setting('transaction_read_only'):
 // alone takes the lock that only one pgtare has, in this database and by
 // looking into those of the others.
 func (a *Attached) alone(ctx context.Context) error {
-	rows, err := query(ctx, a.keeper, fmt.Sprintf(`SELECT pg_catalog.pg_try_advisory_lock(%d) AND NOT EXISTS (
-	SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND classid = %d AND objid = %d AND objsubid = 1 AND granted AND pid <> pg_catalog.pg_backend_pid())`,
-		schemaLock, schemaLock>>32, schemaLock&0xffffffff))
+	// Looked after taking it: of two at once at least one sees the other.
+	rows, err := query(ctx, a.keeper, fmt.Sprintf("SELECT pg_catalog.pg_try_advisory_lock(%d)", schemaLock))
+	var others [][]string
+	if err == nil {
+		others, err = query(ctx, a.keeper, fmt.Sprintf("SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND classid = %d AND objid = %d AND objsubid = 1 AND granted AND pid <> pg_catalog.pg_backend_pid()",
+			schemaLock>>32, schemaLock&0xffffffff))
+	}
 	if err != nil {
 		return fmt.Errorf("--server %s: take the lock that only one pgtare has: %w", a.given, err)
 	}
-	if rows[0][0] != "t" {
+	if rows[0][0] != "t" || len(others) > 0 {
 		return usagef("--server %s: another pgtare is at work on this server (or another --server of this one is the same server); wait for its end: two would measure each other", a.given)
 	}
 	return nil

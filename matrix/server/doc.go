@@ -88,6 +88,40 @@
 // nothing: a misspelt name with a dot in it is accepted as a placeholder and
 // shown.
 //
+// # Attached servers
+//
+// They are somebody else's, and left as they were found. [Attach] refuses what
+// can't be measured there before it changes anything; each of its errors is one
+// sentence with the remedy, and holds no password.
+//
+//   - One session, the keeper, holds an advisory lock as long as pgtare is at
+//     work on the server. A second pgtare is refused, from other databases too:
+//     two would measure each other.
+//   - Tables live in the schema pgtare, whose comment says whose it is, and only
+//     where a workload needs them ([Attached.MakeSchema]). A role without
+//     CREATE on the database can measure everything else.
+//   - Settings of sessions are given at connecting and leave nothing behind.
+//     Those of the configuration are set by [Attached.Configure]: ALTER SYSTEM, a
+//     reload, and the proof in a session that began after it. One server has one
+//     configuration at a time, so such cells are measured in blocks. Settings
+//     that take a restart are refused: pgtare doesn't restart what isn't its own.
+//   - Before either is made, the journal (package host) has what undoing it
+//     takes: an address without passwords, the server's system identifier, the
+//     line that was in postgresql.auto.conf. Close undoes it; after a crash
+//     [UndoSchema] and [UndoAlterSystem] do, which need the passwords again from
+//     PGPASSWORD, password or service files. A line that is neither the former
+//     one nor pgtare's is somebody else's by then, and stays.
+//   - A reload puts in force whatever stands in the files. So it is refused where
+//     one of them was changed after the server had read it, or has a mistake with
+//     which nothing would be applied.
+//   - Of several hosts, addresses and sslmodes the first session's are kept for
+//     all others. A pooler in between is refused: it drops settings given at
+//     connecting, or its process IDs are not the backends'.
+//   - CPU time of backends is read in this machine's /proc where backend and
+//     postmaster are found there with the right kinship and start times (a PID
+//     alone proves nothing: see postmasterOf); else by pg_read_file through the
+//     server, for a role that may ([Attached.BackendCPU]); else it isn't known.
+//
 // # What an instance does beside
 //
 // [Instance.CPU] and [Background] are the work of a whole instance: of its

@@ -293,7 +293,7 @@ func (in *Instance) await(ctx context.Context, p *postmaster) error {
 			continue // not yet written
 		}
 		lines := strings.Split(string(text), "\n")
-		if len(lines) >= 8 && strings.TrimSpace(lines[0]) == strconv.Itoa(p.pid) && strings.TrimSpace(lines[7]) == "ready" {
+		if len(lines) >= 8 && strings.TrimSpace(lines[0]) == strconv.Itoa(p.pid) && slices.Contains([]string{"ready", "standby"}, strings.TrimSpace(lines[7])) {
 			return nil
 		}
 	}

@@ -23,6 +23,9 @@ func TestMain(m *testing.M) {
 	if args := os.Getenv("PGTARE_TEST_BUILDING"); args != "" {
 		os.Exit(building(args))
 	}
+	if conninfo := os.Getenv("PGTARE_TEST_NAMESPACE"); conninfo != "" {
+		os.Exit(otherNamespace(conninfo))
+	}
 	code := m.Run()
 	if shared.manager != nil {
 		if err := shared.manager.Close(); err != nil {

@@ -99,7 +99,7 @@ func noConnection(ctx context.Context, server string, cfg *pgconn.Config, err er
 		pg    *pgconn.PgError
 		dns   *net.DNSError
 		errno syscall.Errno
-		at    = place(cfg)
+		at    = addressOf(cfg)
 	)
 	certificate := func() bool {
 		var v *tls.CertificateVerificationError
@@ -149,7 +149,7 @@ func refusedBy(server string, cfg *pgconn.Config, pg *pgconn.PgError) error {
 	case pg.Code == protocolViolation && strings.Contains(pg.Message, "startup parameter"):
 		return pooler(server, fmt.Sprintf("it refuses settings given at connecting (%s)", pg.Message))
 	}
-	return unavailablef("--server %s: the server at %s refuses the connection: %s", server, place(cfg), pgWords(pg))
+	return unavailablef("--server %s: the server at %s refuses the connection: %s", server, addressOf(cfg), pgWords(pg))
 }
 
 // pooler is the error of a server that sessions don't reach directly.
@@ -157,8 +157,8 @@ func pooler(server, sign string) error {
 	return usagef("--server %s: this looks like a connection pooler: %s; then no setting of a cell can be proven to be in force, so give the address of the PostgreSQL server itself", server, sign)
 }
 
-// place is where a server is, for messages.
-func place(cfg *pgconn.Config) string {
+// addressOf is where a server is, for messages.
+func addressOf(cfg *pgconn.Config) string {
 	var list []string
 	add := func(host string, port uint16) {
 		_, address := pgconn.NetworkAddress(host, port)

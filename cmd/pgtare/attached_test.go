@@ -1,0 +1,216 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"pgtare/matrix/server/servertest"
+	"pgtare/results"
+)
+
+func conninfo(s *servertest.Server, user string) string {
+	c := s.Config()
+	return fmt.Sprintf("host=%s port=%d user=%s dbname=%s", c.Host, c.Port, user, c.Database)
+}
+
+// sql runs statements in a new session of a superuser, and returns the first
+// value of the last one's result.
+func sql(t *testing.T, s *servertest.Server, statements ...string) string {
+	t.Helper()
+	conn, err := pgconn.ConnectConfig(t.Context(), s.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context()) //nolint:errcheck // it has served
+	value := ""
+	for _, text := range statements {
+		all, err := conn.Exec(t.Context(), text).ReadAll()
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if rows := all[len(all)-1].Rows; len(rows) > 0 {
+			value = string(rows[0][0])
+		}
+	}
+	return value
+}
+
+// state is all that pgtare may have changed on a server.
+func state(t *testing.T, s *servertest.Server) string {
+	t.Helper()
+	return sql(t, s, `SELECT pg_read_file('postgresql.auto.conf') || current_setting('autovacuum_naptime') || ' '
+		|| (SELECT count(*) FROM pg_namespace WHERE nspname = 'pgtare')`)
+}
+
+// A setting that needs a reload is set on a running server only when that is
+// allowed, in blocks, and however pgtare ends it is put back.
+func TestAlterSystem(t *testing.T) {
+	s := servertest.Fresh(t)
+	sql(t, s, "ALTER SYSTEM SET autovacuum_naptime = '50s'", "SELECT pg_reload_conf()")
+	for deadline := time.Now().Add(10 * time.Second); sql(t, s, "SHOW autovacuum_naptime") != "50s"; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the server does not reload")
+		}
+	}
+	before := state(t, s)
+	dir, home := t.TempDir(), t.TempDir()
+	env := []string{"XDG_STATE_HOME=" + home}
+	cache := cacheDir(t)
+	matrix := []string{"run", "--server", conninfo(s, "postgres"), "--set", "autovacuum_naptime=default,20s", "-b", "insert", "--cache-dir", cache}
+
+	startWith(t, env, matrix...).expect(t, 2, "--allow-alter-system")
+	startWith(t, env, "run", "--cache-dir", cache, "--server", conninfo(s, "postgres"), "--set", "shared_buffers=16MB,32MB", "--allow-alter-system").
+		expect(t, 2, "name its installation instead")
+	if got := state(t, s); got != before {
+		t.Fatalf("a refused matrix changed\n%s\ninto\n%s", before, got)
+	}
+
+	record := filepath.Join(dir, "whole.jsonl")
+	startWith(t, env, with(matrix, "--allow-alter-system", "-T", "0.1", "--runs", "2", "-o", record)...).expect(t, 0, "")
+	if got := state(t, s); got != before {
+		t.Errorf("a whole matrix changed\n%s\ninto\n%s", before, got)
+	}
+	rec, err := results.ReadFile(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]string{"": "", "control": "", "autovacuum_naptime=20s": "20 s"}
+	for _, c := range rec.Header.Cells {
+		if want, known := shown[c.Label]; !known || c.Status != "ok" || c.Schedule != "block" || c.ReadBack["autovacuum_naptime"] != want {
+			t.Errorf("cell %s (%s) is %s, schedule %s, read back %v", c.ID, c.Label, c.Status, c.Schedule, c.ReadBack)
+		}
+	}
+	if len(rec.Generations) != 6 {
+		t.Errorf("%d blocks, expected two of each of three cells", len(rec.Generations))
+	}
+
+	for _, c := range []struct {
+		signal syscall.Signal
+		undo   []string // what comes after
+		status int
+		says   string
+	}{
+		{syscall.SIGINT, nil, 0, ""},
+		{syscall.SIGTERM, nil, 0, ""},
+		{syscall.SIGKILL, []string{"restore", "--cache-dir", cache}, 0, "put autovacuum_naptime back"},
+		{syscall.SIGKILL, []string{"run", "--cache-dir", cache, "--server", conninfo(s, "postgres"), "--set", "none", "-T", "0.05", "--runs", "1"}, 0, "put autovacuum_naptime back"},
+	} {
+		record := filepath.Join(dir, fmt.Sprintf("%v%d.jsonl", c.signal, len(c.undo)))
+		p := startWith(t, env, with(matrix, "--allow-alter-system", "-T", "0.3", "--runs", "100", "-o", record)...)
+		measuring(t, p, record)
+		for deadline := time.Now().Add(20 * time.Second); sql(t, s, "SHOW autovacuum_naptime") != "20s"; time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("the setting is not seen in force")
+			}
+		}
+		if state(t, s) == before {
+			t.Error("nothing is changed in the middle; then this shows nothing")
+		}
+		if err := p.Process.Signal(c.signal); err != nil {
+			t.Fatal(err)
+		}
+		p.expect(t, 128+int(c.signal), "")
+		if c.undo != nil {
+			if state(t, s) == before {
+				t.Error("nothing was left by SIGKILL; then this shows nothing")
+			}
+			undo := startWith(t, env, c.undo...)
+			undo.expect(t, c.status, "")
+			if !strings.Contains(undo.stdout.String()+undo.stderr.String(), c.says) {
+				t.Errorf("%v says\n%s%s", c.undo, undo.stdout.String(), undo.stderr.String())
+			}
+		}
+		if got := state(t, s); got != before {
+			t.Errorf("after %v and %v the state is\n%s\nit was\n%s", c.signal, c.undo, got, before)
+		}
+		if left, err := os.ReadDir(filepath.Join(home, "pgtare", "undo")); err != nil || len(left) > 0 {
+			t.Errorf("after %v the journals hold %v, %v", c.signal, left, err)
+		}
+	}
+}
+
+// An ordinary role can measure what its sessions may set; what takes more is
+// refused with the right to grant.
+func TestOrdinaryRole(t *testing.T) {
+	s := servertest.Fresh(t)
+	sql(t, s, "CREATE ROLE clerk LOGIN")
+	before := state(t, s)
+	for _, c := range []struct {
+		args   []string
+		status int
+		want   string
+	}{
+		{[]string{"--set", "statement_timeout=0,100s", "-b", "select1"}, 0, ""},
+		{[]string{"--set", "statement_timeout=0,100s", "-b", "insert"}, 2, `GRANT CREATE ON DATABASE "postgres" TO "clerk"`},
+		{[]string{"--set", "track_activities=on,off", "-b", "select1"}, 2, `GRANT SET ON PARAMETER track_activities TO "clerk"`},
+		{[]string{"--set", "autovacuum_naptime=60s,20s", "--allow-alter-system"}, 2, "pg_reload_conf() TO \"clerk\""},
+	} {
+		p := start(t, append([]string{"run", "--server", conninfo(s, "clerk"), "-T", "0.1", "--runs", "3"}, c.args...)...)
+		p.expect(t, c.status, c.want)
+		if c.status != 0 && (strings.Count(p.stderr.String(), "\n") != 1 || p.stdout.Len() > 0) {
+			t.Errorf("%v: more than a sentence:\n%s%s", c.args, p.stderr.String(), p.stdout.String())
+		}
+		if got := state(t, s); got != before {
+			t.Errorf("%v changed\n%s\ninto\n%s", c.args, before, got)
+		}
+	}
+}
+
+// Other sessions at work are a doubt.
+func TestOtherSessions(t *testing.T) {
+	s := servertest.Fresh(t)
+	conn, err := pgconn.ConnectConfig(t.Context(), s.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())                              //nolint:errcheck // it has served
+	go conn.Exec(t.Context(), "SELECT pg_sleep(1000)").Close() //nolint:errcheck // the server's end ends it
+	p := start(t, "run", "--server", conninfo(s, "postgres"), "--set", "none", "-T", "0.1", "--runs", "3")
+	p.expect(t, 0, "")
+	if !strings.Contains(p.stdout.String(), "other sessions were at work") {
+		t.Errorf("no doubt about other sessions:\n%s", p.stdout.String())
+	}
+}
+
+// Two servers, one of which pgtare may not start anew.
+func TestManagedAndAttached(t *testing.T) {
+	s := servertest.Fresh(t)
+	p := start(t, "run", "--server", s.Instance().Label(), "--server", "running="+conninfo(s, "postgres"), "--set", "none", "-T", "0.1", "--runs", "3", "-b", "insert")
+	p.expect(t, 0, "")
+	if !strings.Contains(p.stdout.String(), "not started anew") {
+		t.Errorf("no doubt about the start:\n%s", p.stdout.String())
+	}
+}
+
+// A server that goes away in the middle: one sentence, and what is left on it is
+// undone when it is back.
+func TestAttachedGone(t *testing.T) {
+	s := servertest.Fresh(t)
+	home, record := t.TempDir(), filepath.Join(t.TempDir(), "r.jsonl")
+	env := []string{"XDG_STATE_HOME=" + home}
+	before := state(t, s)
+	p := startWith(t, env, with(long, "--server", conninfo(s, "postgres"), "-b", "insert", "-o", record)...)
+	measuring(t, p, record)
+	if err := syscall.Kill(s.PID(), syscall.SIGQUIT); err != nil {
+		t.Fatal(err)
+	}
+	p.expect(t, 1, "no server takes connections")
+	if !strings.Contains(p.stderr.String(), "pgtare restore") {
+		t.Errorf("standard error does not say how the schema goes:\n%s", p.stderr.String())
+	}
+	startWith(t, env, "restore").expect(t, 1, "no server takes connections")
+	if err := s.Instance().Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	startWith(t, env, "restore").expect(t, 0, "")
+	if got := state(t, s); got != before {
+		t.Errorf("the state is\n%s\nit was\n%s", got, before)
+	}
+}
