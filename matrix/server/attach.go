@@ -453,8 +453,9 @@ func (a *Attached) Others(ctx context.Context) (active, hidden int, err error) {
 		return 0, 0, err
 	}
 	rows, err := query(ctx, conn, `
-SELECT count(*) FILTER (WHERE state IN ('active', 'fastpath function call')), count(*) FILTER (WHERE state IS NULL)
-  FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_catalog.pg_backend_pid()`)
+SELECT count(*) FILTER (WHERE backend_type = 'client backend' AND state IN ('active', 'fastpath function call')),
+       count(*) FILTER (WHERE backend_type IS NULL AND datid IS NOT NULL)
+  FROM pg_catalog.pg_stat_activity WHERE pid <> pg_catalog.pg_backend_pid()`)
 	if err != nil {
 		return 0, 0, fmt.Errorf("look for sessions of others on %s: %w", a.inst.Label, err)
 	}

@@ -114,7 +114,7 @@ func noConnection(ctx context.Context, server string, cfg *pgconn.Config, err er
 		return usagef("--server %s: the host %s is not known (%s); see its spelling, or name an address", server, dns.Name, dns.Err)
 	case certificate():
 		return usagef("--server %s: the certificate of the server at %s is not trusted (%s); see sslrootcert and sslmode", server, at, innermost(err))
-	case strings.Contains(err.Error(), "server refused TLS connection"):
+	case onlyEncrypted(cfg) && strings.Contains(err.Error(), "server refused TLS connection"):
 		return usagef("--server %s: the server at %s does not encrypt connections; use sslmode=prefer or disable, or turn ssl on there", server, at)
 	case errors.As(err, &errno) && (errno == syscall.ECONNREFUSED || errno == syscall.ENOENT):
 		return unavailablef("--server %s: no server takes connections at %s (%v); see whether it runs, and host and port", server, at, errno)
@@ -124,6 +124,11 @@ func noConnection(ctx context.Context, server string, cfg *pgconn.Config, err er
 		return unavailablef("--server %s: no answer from %s; see host, port and firewall, and whether the server hangs", server, at)
 	}
 	return unavailablef("--server %s: can't connect to %s: %s", server, at, strings.Join(strings.Fields(innermost(err)), " "))
+}
+
+// onlyEncrypted says whether no way of cfg leads to a server without TLS.
+func onlyEncrypted(cfg *pgconn.Config) bool {
+	return cfg.TLSConfig != nil && !slices.ContainsFunc(cfg.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.TLSConfig == nil })
 }
 
 // refusedBy is noConnection where the server has answered.
@@ -173,8 +178,9 @@ func addressOf(cfg *pgconn.Config) string {
 	return strings.Join(list, " or ")
 }
 
-// innermost is the text of the last of the errors that are wrapped, or of the
-// first of several that are joined.
+// innermost is the text of the innermost of the errors that are wrapped, and of
+// several that are joined the last: the first may be that there is no TLS, where
+// the next one did without.
 func innermost(err error) string {
 	for {
 		var next error
@@ -183,7 +189,7 @@ func innermost(err error) string {
 			next = x.Unwrap()
 		case interface{ Unwrap() []error }:
 			if list := x.Unwrap(); len(list) > 0 {
-				next = list[0]
+				next = list[len(list)-1]
 			}
 		}
 		if next == nil {
