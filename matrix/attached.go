@@ -6,24 +6,16 @@ import (
 
 	"pgtare/matrix/host"
 	"pgtare/matrix/server"
-	"pgtare/results"
 )
 
-// attached says whether any of the servers is somebody else's.
-func (s Spec) attached() bool {
-	for _, spec := range s.Servers {
-		if spec.Kind == server.Conninfo {
-			return true
-		}
-	}
-	return false
-}
+// attached says whether the only server is somebody else's.
+func (s Spec) attached() bool { return s.Servers[0].Kind == server.Conninfo }
 
-// attach attaches to a server, once: the plan's instances of it are all the same
-// one, configured for each in turn.
-func (r *runner) attach(ctx context.Context, i int) (*server.Attached, error) {
-	if a := r.attached[i]; a != nil {
-		return a, nil
+// attach attaches to the only server, once: the plan's instances of it are all
+// the same one, configured for each in turn.
+func (r *runner) attach(ctx context.Context) (*server.Attached, error) {
+	if r.attached != nil {
+		return r.attached, nil
 	}
 	cfg := server.AttachConfig{Journal: r.keepJournal, Log: r.cfg.Log}
 	if b := r.plan.Spec.Workload.Builtin; b != nil && b.Writes {
@@ -31,14 +23,11 @@ func (r *runner) attach(ctx context.Context, i int) (*server.Attached, error) {
 	}
 	limited, cancel := r.bounded(ctx)
 	defer cancel()
-	a, err := server.Attach(limited, r.found[i], cfg)
+	a, err := server.Attach(limited, r.found[0], cfg)
 	if err != nil {
 		return nil, err
 	}
-	if r.attached == nil {
-		r.attached = map[int]*server.Attached{}
-	}
-	r.attached[i] = a
+	r.attached = a
 	if source, reason := a.CPUSource(); source == "" {
 		r.warn("server-cpu-unknown", fmt.Sprintf("the CPU time of the backends of %s is not known: %s", a.Label(), reason),
 			"measure on the server's machine, or with a role that may read its files")
@@ -92,77 +81,39 @@ func (r *runner) undoneFirst(a *server.Attached) error {
 	return nil
 }
 
-// others are the sessions of others that were seen on a server.
+// others are the sessions of others that were seen on the attached server.
 type others struct {
 	looks, busy  int // how often it was looked, and some were at work
 	most, hidden int // at work at once; of which it can't be seen
-	err          error
 }
 
-// lookForOthers counts who else is at work on the attached servers, while none
+// lookForOthers counts who else is at work on the attached server, while none
 // of pgtare's own sessions is.
 func (r *runner) lookForOthers(ctx context.Context) {
-	for _, a := range r.attached {
-		limited, cancel := r.bounded(ctx)
-		active, hidden, err := a.Others(limited)
-		cancel()
-		if r.others == nil {
-			r.others = map[string]*others{}
-		}
-		o := r.others[a.Label()]
-		if o == nil {
-			o = &others{}
-			r.others[a.Label()] = o
-		}
-		if err != nil { // what it means for the measurement shows there
-			o.err = err
-			continue
-		}
-		o.looks++
-		if active > 0 {
-			o.busy++
-		}
-		o.most, o.hidden = max(o.most, active), max(o.hidden, hidden)
+	if r.attached == nil {
+		return
 	}
+	limited, cancel := r.bounded(ctx)
+	defer cancel()
+	active, hidden, err := r.attached.Others(limited)
+	if err != nil {
+		return // what it means for the measurement shows there
+	}
+	o := &r.others
+	if o.looks++; active > 0 {
+		o.busy++
+	}
+	o.most, o.hidden = max(o.most, active), max(o.hidden, hidden)
 }
 
 func (r *runner) warnOfOthers() {
-	for _, label := range r.labels {
-		o := r.others[label]
-		if o == nil {
-			continue
-		}
-		if o.busy > 0 {
-			r.warn("other-sessions", fmt.Sprintf("other sessions were at work on %s in %d of %d looks between the generations, up to %d at once", label, o.busy, o.looks, o.most),
-				"measure while nobody else uses the server")
-		}
-		if o.hidden > 0 {
-			r.warn("other-sessions-hidden", fmt.Sprintf("up to %d sessions of others were open on %s, and this role may not see whether they work", o.hidden, label),
-				"use a role with pg_read_all_stats (GRANT pg_read_all_stats)")
-		}
-		if o.err != nil {
-			r.log("%v", o.err)
-		}
+	o := r.others
+	if o.busy > 0 {
+		r.warn("other-sessions", fmt.Sprintf("other sessions were at work on %s in %d of %d looks between the generations, up to %d at once", r.attached.Label(), o.busy, o.looks, o.most),
+			"measure while nobody else uses the server")
 	}
-}
-
-// warnOfStarts raises the doubt about comparisons with servers that are not
-// started anew for the runs.
-func (r *runner) warnOfStarts() {
-	var cells []string
-	for _, c := range r.plan.Comparisons {
-		if c.Axis != "server" {
-			continue
-		}
-		for i := range r.plan.Cells {
-			if cell := &r.plan.Cells[i]; (cell.ID == c.Cell || cell.ID == c.Against) && r.instances[cell.instance].attached != nil {
-				cells = append(cells, c.Cell)
-			}
-		}
+	if o.hidden > 0 {
+		r.warn("other-sessions-hidden", fmt.Sprintf("up to %d sessions of others were open on %s, and this role may not see whether they work", o.hidden, r.attached.Label()),
+			"use a role with pg_read_all_stats (GRANT pg_read_all_stats)")
 	}
-	if cells == nil {
-		return
-	}
-	r.warnForbidding(results.ForbidsSame, "not-restarted", "a running server is not started anew for each run, so the luck of its one start (equal servers differed by 0.8 % where it was measured) is in its figures and in no interval",
-		"name its installation instead of the running server (--server label=DIRECTORY)", cells...)
 }

@@ -58,8 +58,7 @@
 // A running server that somebody else owns (--server CONNINFO) is one instance,
 // whatever the plan has of it: what has to be in its configuration is set there
 // for each block in turn, if --allow-alter-system allows it, and put back at the
-// end. It is not started anew, so the luck of its one start stays in comparisons
-// with other servers: such never say "same".
+// end. It can't be started anew, so it is not compared with other servers.
 //
 // A panel of several clients is sampled first: where more than 5 % of its
 // sessions wait for locks, slices would break up the queues that the load is

@@ -141,40 +141,32 @@ func newPlan(spec Spec, k known) (*Plan, error) {
 }
 
 // checkInstances refuses what only servers that pgtare starts can do, and what
-// it may do on others only when it is allowed to.
+// it may do on somebody else's only when it is allowed to.
 func (p *Plan) checkInstances() error {
-	for i, spec := range p.Spec.Servers {
-		if spec.Kind != server.Conninfo {
-			continue
+	if !p.Spec.attached() {
+		return nil
+	}
+	spec := p.Spec.Servers[0]
+	var configured []server.Setting
+	together := 0 // instances that are to be there at a time
+	for _, in := range p.Instances {
+		configured = append(configured, in.Conf...)
+		if !in.Blocks {
+			together++
 		}
-		var configured []server.Setting
-		shared := 0 // instances that are to be there together
-		for _, in := range p.Instances {
-			if in.Server == i {
-				configured = append(configured, in.Conf...)
-				if !in.Blocks {
-					shared++
-				}
-			}
-		}
-		const managed = "name its installation instead (--server label=DIRECTORY), of which pgtare starts an instance with it"
-		for _, s := range configured {
-			f, _ := p.known.fact(s.Name)
-			switch {
-			case f.Context == "postmaster":
-				return usagef("--set %s: it is read only when a server starts, and pgtare does not restart a running one (--server %s); %s", s, spec, managed)
-			case !p.Spec.AllowAlterSystem:
-				return usagef("--set %s: for this matrix it must be set in the configuration of the running server %s; --allow-alter-system lets pgtare do that for the time (ALTER SYSTEM and a reload, put back at the end), or %s", s, spec, managed)
-			}
-		}
-		apart := slices.ContainsFunc(p.Instances, func(in Instance) bool { return in.Server == i && (in.Blocks || in.Control) })
+	}
+	const managed = "name its installation instead (--server label=DIRECTORY), of which pgtare starts an instance with it"
+	for _, s := range configured {
+		f, _ := p.known.fact(s.Name)
 		switch {
-		case shared > 1 && len(configured) > 0:
-			return usagef("--server %s: a running server has one configuration at a time, so cells with different ones can't be measured in slices; leave out --schedule slice", spec)
-		case shared > 1, apart && len(configured) == 0:
-			return usagef("--server %s: this matrix needs an instance of its own for each value, which pgtare can't give a running server; name its installation instead (--server label=DIRECTORY), "+
-				"or leave out the settings that need it", spec)
+		case f.Context == "postmaster":
+			return usagef("--set %s: it is read only when a server starts, and pgtare does not restart a running one (--server %s); %s", s, spec, managed)
+		case !p.Spec.AllowAlterSystem:
+			return usagef("--set %s: for this matrix it must be set in the configuration of the running server %s; --allow-alter-system lets pgtare do that for the time (ALTER SYSTEM and a reload, put back at the end), or %s", s, spec, managed)
 		}
+	}
+	if together > 1 {
+		return usagef("--server %s: a running server has one configuration at a time, so cells with different ones can't be measured in slices; leave out --schedule slice", spec)
 	}
 	return nil
 }

@@ -120,11 +120,11 @@ func (r *runner) launch(ctx context.Context, planned Instance, maxConnections in
 		if len(r.plan.Spec.Env) > 0 {
 			return nil, usagef("--env: the environment of a running server (--server %s) can't be set; name its installation instead", in.Label)
 		}
-		attached, err := r.attach(ctx, planned.Server)
+		attached, err := r.attach(ctx)
 		if err != nil {
 			return nil, err
 		}
-		inst.attached, inst.target = attached, attached
+		inst.attached, inst.target, inst.tables = attached, attached, r.tables
 	} else {
 		id := planned.ID
 		if r.launched++; r.launched > len(r.found) { // the plan's names may have moved since the scouts got theirs
@@ -419,7 +419,7 @@ func (r *runner) pinned() bool { return r.serverCPUs != nil }
 // order: the luck of a start is what the runs average out.
 func (r *runner) restart(ctx context.Context) error {
 	for _, i := range r.rng.Perm(len(r.instances)) {
-		if r.instances[i].planned.Blocks || r.instances[i].managed == nil {
+		if r.instances[i].planned.Blocks {
 			continue
 		}
 		r.trace("restart %s", r.plan.Instances[i].ID)

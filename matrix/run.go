@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -44,7 +42,7 @@ type Progress struct {
 // path is "" when nothing was measured, else the record holds what was. Errors
 // of the user's are *UsageError; a cancelled context is returned as such.
 func Run(ctx context.Context, plan *Plan, cfg RunConfig) (path string, err error) {
-	r := &runner{plan: plan, cfg: cfg, failed: map[string]string{}, loglines: map[string]*loglines{},
+	r := &runner{plan: plan, cfg: cfg, tables: map[int][]string{}, failed: map[string]string{}, loglines: map[string]*loglines{},
 		rng: rand.New(rand.NewPCG(uint64(plan.Spec.Seed), 0)), interrupted: func() bool { return ctx.Err() != nil }}
 	defer func() { err = errors.Join(err, r.close()) }()
 	for _, stage := range []func(context.Context) error{
@@ -85,13 +83,14 @@ type runner struct {
 
 	journal      *host.Journal // of what must be undone; nil: nothing
 	manager      *server.Manager
-	launched     int                      // instances so far
-	attached     map[int]*server.Attached // by index into found
-	undone       bool                     // nothing of earlier pgtares is left in their configuration
-	others       map[string]*others       // sessions of others on them, by label
-	found        []server.Installation    // as in plan.Spec.Servers
-	servers      []results.Server         // the same, as they said themselves
-	instances    []instance               // as in plan.Instances
+	launched     int                   // instances so far
+	attached     *server.Attached      // the only server, where it is somebody else's; else nil
+	undone       bool                  // nothing of earlier pgtares is left in its configuration
+	others       others                // sessions of others on it
+	tables       map[int][]string      // panel -> tables of the cells that write there, whatever their instance
+	found        []server.Installation // as in plan.Spec.Servers
+	servers      []results.Server      // the same, as they said themselves
+	instances    []instance            // as in plan.Instances
 	wire         *workload.Wire
 	pin          Pin   // in force
 	clientCPUs   []int // of the job threads; nil: not pinned
@@ -114,7 +113,7 @@ type instance struct {
 	proven   map[string]string // its configuration, as pg_settings shows it
 	target   server.Target
 	managed  *server.Instance // nil: attached
-	attached *server.Attached // nil: managed; several instances of the plan may be one attached server, which then is configured for each in turn
+	attached *server.Attached // nil: managed; all instances of the plan are this one server, which is configured for each in turn
 	facts    results.Server
 	logSeen  int64            // how far its log was read
 	tables   map[int][]string // panel -> tables of the cells that write
@@ -178,7 +177,6 @@ func (r *runner) create(context.Context) error {
 
 // begin writes the header: from here on the record explains itself.
 func (r *runner) begin(context.Context) error {
-	r.warnOfStarts()
 	spec, err := json.Marshal(r.plan.Spec.describe())
 	if err != nil {
 		return fmt.Errorf("describe the matrix for the record: %w", err)
@@ -247,8 +245,8 @@ func (r *runner) close() (err error) {
 	if r.wire != nil {
 		r.wire.Close()
 	}
-	for _, i := range slices.Sorted(maps.Keys(r.attached)) {
-		err = errors.Join(err, r.attached[i].Close())
+	if r.attached != nil {
+		err = r.attached.Close()
 	}
 	if r.manager != nil {
 		if err := r.manager.Close(); err != nil {

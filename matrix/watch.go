@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"pgtare/matrix/host"
-	"pgtare/matrix/server"
 	"pgtare/results"
 )
 
@@ -40,18 +39,16 @@ func (w watching) since(cell string) results.Machine {
 }
 
 // serverCPU is the CPU time of each instance; 0 for one that is stopped, or is
-// on another machine. An attached server has it once.
+// on another machine. An attached server, which all instances are, has it once.
 func (r *runner) serverCPU() []time.Duration {
 	list := make([]time.Duration, len(r.instances))
-	seen := map[*server.Attached]bool{}
 	for i, inst := range r.instances {
 		switch {
 		case inst.managed != nil && inst.managed.PID() == 0:
 			continue
-		case inst.attached != nil && (!inst.attached.LocalPID() || seen[inst.attached]):
+		case inst.attached != nil && (!inst.attached.LocalPID() || i > 0):
 			continue
 		}
-		seen[inst.attached] = true
 		list[i] = inst.cpu()
 	}
 	return list

@@ -179,16 +179,6 @@ func TestOtherSessions(t *testing.T) {
 	}
 }
 
-// Two servers, one of which pgtare may not start anew.
-func TestManagedAndAttached(t *testing.T) {
-	s := servertest.Fresh(t)
-	p := start(t, "run", "--server", s.Instance().Label(), "--server", "running="+conninfo(s, "postgres"), "--set", "none", "-T", "0.1", "--runs", "3", "-b", "insert")
-	p.expect(t, 0, "")
-	if !strings.Contains(p.stdout.String(), "not started anew") {
-		t.Errorf("no doubt about the start:\n%s", p.stdout.String())
-	}
-}
-
 // A server that goes away in the middle: one sentence, and what is left on it is
 // undone when it is back.
 func TestAttachedGone(t *testing.T) {
