@@ -53,6 +53,7 @@ func state(t *testing.T, s *servertest.Server) string {
 // allowed, in blocks, and however pgtare ends it is put back.
 func TestAlterSystem(t *testing.T) {
 	s := servertest.Fresh(t)
+	t.Parallel()
 	sql(t, s, "ALTER SYSTEM SET autovacuum_naptime = '50s'", "SELECT pg_reload_conf()")
 	for deadline := time.Now().Add(10 * time.Second); sql(t, s, "SHOW autovacuum_naptime") != "50s"; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -97,7 +98,6 @@ func TestAlterSystem(t *testing.T) {
 		status int
 		says   string
 	}{
-		{syscall.SIGINT, nil, 0, ""},
 		{syscall.SIGTERM, nil, 0, ""},
 		{syscall.SIGKILL, []string{"restore", "--cache-dir", cache}, 0, "put autovacuum_naptime back"},
 		{syscall.SIGKILL, []string{"run", "--cache-dir", cache, "--server", conninfo(s, "postgres"), "--set", "none", "-T", "0.05", "--runs", "1"}, 0, "put autovacuum_naptime back"},
@@ -140,6 +140,7 @@ func TestAlterSystem(t *testing.T) {
 // refused with the right to grant.
 func TestOrdinaryRole(t *testing.T) {
 	s := servertest.Fresh(t)
+	t.Parallel()
 	sql(t, s, "CREATE ROLE clerk LOGIN")
 	before := state(t, s)
 	for _, c := range []struct {
@@ -166,6 +167,7 @@ func TestOrdinaryRole(t *testing.T) {
 // Other sessions at work are a doubt.
 func TestOtherSessions(t *testing.T) {
 	s := servertest.Fresh(t)
+	t.Parallel()
 	conn, err := pgconn.ConnectConfig(t.Context(), s.Config())
 	if err != nil {
 		t.Fatal(err)
@@ -183,6 +185,7 @@ func TestOtherSessions(t *testing.T) {
 // undone when it is back.
 func TestAttachedGone(t *testing.T) {
 	s := servertest.Fresh(t)
+	t.Parallel()
 	home, record := t.TempDir(), filepath.Join(t.TempDir(), "r.jsonl")
 	env := []string{"XDG_STATE_HOME=" + home}
 	before := state(t, s)
