@@ -52,8 +52,8 @@ func state(t *testing.T, s *servertest.Server) string {
 // A setting that needs a reload is set on a running server only when that is
 // allowed, in blocks, and however pgtare ends it is put back.
 func TestAlterSystem(t *testing.T) {
-	s := servertest.Fresh(t)
 	t.Parallel()
+	s := servertest.Fresh(t)
 	sql(t, s, "ALTER SYSTEM SET autovacuum_naptime = '50s'", "SELECT pg_reload_conf()")
 	for deadline := time.Now().Add(10 * time.Second); sql(t, s, "SHOW autovacuum_naptime") != "50s"; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -139,8 +139,8 @@ func TestAlterSystem(t *testing.T) {
 // An ordinary role can measure what its sessions may set; what takes more is
 // refused with the right to grant.
 func TestOrdinaryRole(t *testing.T) {
-	s := servertest.Fresh(t)
 	t.Parallel()
+	s := servertest.Fresh(t)
 	sql(t, s, "CREATE ROLE clerk LOGIN")
 	before := state(t, s)
 	for _, c := range []struct {
@@ -166,8 +166,8 @@ func TestOrdinaryRole(t *testing.T) {
 
 // Other sessions at work are a doubt.
 func TestOtherSessions(t *testing.T) {
-	s := servertest.Fresh(t)
 	t.Parallel()
+	s := servertest.Fresh(t)
 	conn, err := pgconn.ConnectConfig(t.Context(), s.Config())
 	if err != nil {
 		t.Fatal(err)
@@ -184,8 +184,8 @@ func TestOtherSessions(t *testing.T) {
 // A server that goes away in the middle: one sentence, and what is left on it is
 // undone when it is back.
 func TestAttachedGone(t *testing.T) {
-	s := servertest.Fresh(t)
 	t.Parallel()
+	s := servertest.Fresh(t)
 	home, record := t.TempDir(), filepath.Join(t.TempDir(), "r.jsonl")
 	env := []string{"XDG_STATE_HOME=" + home}
 	before := state(t, s)
