@@ -76,7 +76,7 @@ func (a *Attached) Configure(ctx context.Context, settings []Setting) (readback 
 		return a.readback, nil
 	}
 	if readback, err = a.alter(ctx, want); err != nil {
-		return nil, fmt.Errorf("configure %s with %v: %w", a.inst.Label, want, err)
+		return nil, fmt.Errorf("configure %s with %s: %w", a.inst.Label, strings.Join(names(want), ", "), err)
 	}
 	a.inForce, a.readback, a.sure = want, readback, true
 	return readback, nil
@@ -171,6 +171,9 @@ func (a *Attached) writeDown(ctx context.Context, want []Setting) error {
 // than asked: of a file that somebody has changed since the server read it.
 func (a *Attached) alterable(ctx context.Context, conn *pgconn.PgConn, want []Setting) error {
 	for _, s := range want {
+		if maskSetting(s.Name, "x") != "x" {
+			return usagef("--set %s: such values may hold secrets, and to put the former one back after a crash pgtare would have to write it down; name an installation instead of a running server", s.Name)
+		}
 		if slices.Contains(quotedLists, strings.ToLower(s.Name)) {
 			return usagef("--set %s: ALTER SYSTEM takes lists of names apart, so pgtare can't put it back exactly; set it for sessions (without @instance), or name an installation instead of a running server", s)
 		}

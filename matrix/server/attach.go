@@ -144,7 +144,7 @@ SELECT pg_catalog.pg_is_in_recovery(), current_setting('transaction_read_only'):
 	if rows, err := query(ctx, a.keeper, "SELECT system_identifier FROM pg_catalog.pg_control_system()"); err == nil {
 		a.system = rows[0][0]
 	}
-	if err := a.alone(ctx); err != nil {
+	if err := alone(ctx, a.keeper, a.given, lockGrace); err != nil {
 		return err
 	}
 	a.findCPU(ctx, atoi(r[2]), float(r[3]), float(r[4]))
@@ -165,23 +165,36 @@ SELECT pg_catalog.pg_is_in_recovery(), current_setting('transaction_read_only'):
 	return a.tidySchema(ctx)
 }
 
-// alone takes the lock that only one pgtare has, in this database and by
-// looking into those of the others.
-func (a *Attached) alone(ctx context.Context) error {
-	// Looked after taking it: of two at once at least one sees the other.
-	rows, err := query(ctx, a.keeper, fmt.Sprintf("SELECT pg_catalog.pg_try_advisory_lock(%d)", schemaLock))
-	var others [][]string
-	if err == nil {
-		others, err = query(ctx, a.keeper, fmt.Sprintf("SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND classid = %d AND objid = %d AND objsubid = 1 AND granted AND pid <> pg_catalog.pg_backend_pid()",
-			schemaLock>>32, schemaLock&0xffffffff))
+// How long it is waited for a lock to go: that of a session of this process or of
+// one that is known to be dead, which may be in the midst of what it was told;
+// and that of somebody of whom nothing is known.
+const (
+	lockPatience = 10 * time.Second
+	lockGrace    = 300 * time.Millisecond
+)
+
+// alone takes the lock that only one pgtare has on a server, in this database
+// and by looking into those of the others.
+func alone(ctx context.Context, conn *pgconn.PgConn, server string, patience time.Duration) error {
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		// Looked after taking it: of two at once at least one sees the other.
+		rows, err := query(ctx, conn, fmt.Sprintf("SELECT pg_catalog.pg_try_advisory_lock(%d)", schemaLock))
+		var others [][]string
+		if err == nil {
+			others, err = query(ctx, conn, fmt.Sprintf("SELECT pid FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND classid = %d AND objid = %d AND objsubid = 1 AND granted AND pid <> pg_catalog.pg_backend_pid()",
+				schemaLock>>32, schemaLock&0xffffffff))
+		}
+		switch {
+		case err != nil:
+			return fmt.Errorf("--server %s: take the lock that only one pgtare has: %w", server, err)
+		case rows[0][0] == "t" && len(others) == 0:
+			return nil
+		case time.Since(began) > patience && len(others) > 0:
+			return usagef("--server %s: another pgtare is at work on this server, and two would measure each other; wait for its end (if there is none any more: SELECT pg_terminate_backend(%s))", server, others[0][0])
+		case time.Since(began) > patience:
+			return usagef("--server %s: another pgtare is at work on this server, and two would measure each other; wait for its end", server)
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("--server %s: take the lock that only one pgtare has: %w", a.given, err)
-	}
-	if rows[0][0] != "t" || len(others) > 0 {
-		return usagef("--server %s: another pgtare is at work on this server (or another --server of this one is the same server); wait for its end: two would measure each other", a.given)
-	}
-	return nil
 }
 
 // SchemaKind is the journal's kind of a schema; see [UndoSchema].
@@ -318,8 +331,7 @@ func again(ctx context.Context, conninfo, system string) (*pgconn.PgConn, *pgcon
 	if err != nil {
 		return nil, nil, noConnection(ctx, conninfo, cfg, err)
 	}
-	a := &Attached{given: conninfo, keeper: conn}
-	err = a.alone(ctx)
+	err = alone(ctx, conn, conninfo, lockPatience)
 	if err == nil && system != "" {
 		var rows [][]string
 		if rows, err = query(ctx, conn, "SELECT system_identifier FROM pg_catalog.pg_control_system()"); err == nil && rows[0][0] != system {
@@ -347,7 +359,7 @@ func (a *Attached) session(ctx context.Context) (*pgconn.PgConn, error) {
 		return nil, noConnection(ctx, a.given, cfg, err)
 	}
 	a.keeper = conn
-	return conn, a.alone(ctx)
+	return conn, alone(ctx, conn, a.given, lockPatience)
 }
 
 // Close undoes what is in the server's configuration, drops the schema and
