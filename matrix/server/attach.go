@@ -170,7 +170,7 @@ SELECT pg_catalog.pg_is_in_recovery(), current_setting('transaction_read_only'):
 // and that of somebody of whom nothing is known.
 const (
 	lockPatience = 10 * time.Second
-	lockGrace    = 300 * time.Millisecond
+	lockGrace    = time.Second
 )
 
 // alone takes the lock that only one pgtare has on a server, in this database
