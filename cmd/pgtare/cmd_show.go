@@ -19,12 +19,7 @@ func newShowCommand() *cobra.Command {
 
 Exit status: 0 printed; 1 the file can't be read as a record; 2 a mistake on
 the command line.`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError{fmt.Errorf("%s takes one record, and got %d arguments", c.CommandPath(), len(args))}
-			}
-			return nil
-		},
+		Args: oneRecord,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := checkFormat(format); err != nil {
 				return err

@@ -44,8 +44,12 @@ func pgtare(ctx context.Context, args []string, stdin io.Reader, stdout, stderr 
 		fmt.Fprintf(stderr, "pgtare: %v\n", sig)
 		return 128 + int(sig.signal)
 	}
+	var told exitStatus
+	if errors.As(err, &told) {
+		return bisectStatus(args, int(told))
+	}
 	fmt.Fprintf(stderr, "pgtare: %s\n", oneSentence(err))
-	return status(err)
+	return bisectStatus(args, status(err))
 }
 
 // Exit statuses (`pgtare help` lists them).
@@ -53,6 +57,9 @@ const (
 	exitDone   = 0
 	exitFailed = 1 // a cell failed or nothing could be measured
 	exitUsage  = 2
+	// Of gate.
+	exitRegression = 3
+	exitCantTell   = 4
 )
 
 // usageError is a mistake on the command line.
@@ -136,7 +143,8 @@ load between the cells of a matrix in slices of a few milliseconds, and prints
 medians, overheads with their intervals, and a verdict.
 
 Exit status: 0 done; 1 a cell failed or nothing could be measured; 2 a mistake
-on the command line; 130 SIGINT, 143 SIGTERM (the record is kept and named).`,
+on the command line; 3 gate: a regression; 4 gate: it can't tell; 130 SIGINT,
+143 SIGTERM (the record is kept and named).`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -147,7 +155,7 @@ on the command line; 130 SIGINT, 143 SIGTERM (the record is kept and named).`,
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.AddCommand(newRunCommand(), newShowCommand(), newServersCommand(), newRestoreCommand(), newVersionCommand())
+	root.AddCommand(newRunCommand(), newShowCommand(), newGateCommand(), newServersCommand(), newRestoreCommand(), newVersionCommand())
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		var unknown *pflag.NotExistError
 		if errors.As(err, &unknown) {
@@ -161,7 +169,7 @@ on the command line; 130 SIGINT, 143 SIGTERM (the record is kept and named).`,
 }
 
 func verbs() []string {
-	return []string{"run", "show", "servers", "restore", "version", "completion", "help"}
+	return []string{"run", "show", "gate", "servers", "restore", "version", "completion", "help"}
 }
 
 // hintFor is "; did you mean X?" where one of known is close to name, else "".

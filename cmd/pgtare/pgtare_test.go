@@ -176,7 +176,7 @@ func TestUsageErrors(t *testing.T) {
 // --help names every flag; a change of the command line shows as a change of
 // its golden.
 func TestHelp(t *testing.T) {
-	for _, args := range []string{"help", "help run", "help show", "help servers", "help servers fetch", "help restore", "help version"} {
+	for _, args := range []string{"help", "help run", "help show", "help gate", "help servers", "help servers fetch", "help restore", "help version"} {
 		t.Run(args, func(t *testing.T) {
 			var out bytes.Buffer
 			if status := pgtare(t.Context(), strings.Fields(args), nil, &out, &out); status != 0 {
@@ -730,6 +730,53 @@ func TestREADME(t *testing.T) {
 		}
 		if !bytes.Contains(ci, []byte(command)) {
 			t.Errorf(".ci/run does not call %q", command)
+		}
+	}
+}
+
+// The exit status of gate, as a shell and as git bisect see it. One matrix has
+// no cost, one a large one, one no control.
+func TestGate(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "sum.sql")
+	if err := os.WriteFile(script, []byte("select sum(n) from (select generate_series(1, :k) n) s;\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	small := []string{"run", "--set", "none", "--runs", "3", "-T", "0.1"}
+	record := func(name string, args ...string) string {
+		path := filepath.Join(dir, name)
+		start(t, append(with(small, "-o", path), args...)...).expect(t, 0, "")
+		return path
+	}
+	costly := record("costly", "-f", script, "--var", "k=1,20000")
+	unknown := record("unknown", "-f", script, "--var", "k=1,20000", "--controls", "0")
+	cheap := filepath.Join(dir, "cheap")
+	start(t, with(quick, "-o", cheap)...).expect(t, 0, "")
+	for _, c := range []struct {
+		args           []string
+		status, bisect int
+		stdout, stderr string
+	}{
+		{[]string{cheap, "--max", "1000%"}, 0, 0, "gate: pass: 1 comparison of axis setting", ""},
+		{[]string{costly, "--axis", "k"}, 3, 1, "gate: regression: 1 of 1 comparison of axis k above 2 %", ""},
+		{[]string{unknown}, 4, 125, "gate: can't tell: no control could be judged", ""},
+		{[]string{costly, "--axis", "server"}, 2, 128, "", "this record compares along k"},
+		{[]string{cheap, "--max", "0"}, 2, 128, "", "--max 0: "},
+		{[]string{cheap, "--nonsense"}, 2, 128, "", "unknown flag"},
+		{[]string{}, 2, 128, "", "takes one record"},
+		{[]string{script}, 1, 125, "", "sum.sql"},
+		{[]string{script + ".none"}, 1, 125, "", "no such file"},
+	} {
+		for _, more := range [][]string{{}, {"--bisect"}} {
+			want := c.status
+			if len(more) > 0 {
+				want = c.bisect
+			}
+			p := start(t, append(append([]string{"gate"}, c.args...), more...)...)
+			p.expect(t, want, c.stderr)
+			if !strings.Contains(p.stdout.String(), c.stdout) || c.stderr == "" && p.stderr.Len() > 0 {
+				t.Errorf("gate %q: standard output %q, standard error %q; expected %q", c.args, p.stdout.String(), p.stderr.String(), c.stdout)
+			}
 		}
 	}
 }

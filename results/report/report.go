@@ -198,7 +198,8 @@ type Comparison struct {
 	Verdict       string       `json:"verdict"`
 	Reason        *string      `json:"reason"` // why unclear whatever the figures say
 
-	twin string // whose data join the reference; ""
+	twin   string            // whose data join the reference; ""
+	judged *stats.Comparison // what the figures come from
 }
 
 // NotExercised is the verdict where a setting couldn't act.
@@ -491,6 +492,7 @@ func planned(unit string, cell *Cell) stats.Options {
 // fill takes the figures over from a judged comparison. A verdict that stands
 // already (not-exercised) stays, and was not adjusted for the others.
 func (out *Comparison) fill(c *stats.Comparison) {
+	out.judged = c
 	out.Replicates = c.Replicates
 	if c.Unit != "" {
 		out.ReplicateUnit = string(c.Unit)
