@@ -39,7 +39,11 @@ func (r *runner) exercise(ctx context.Context) error {
 				if s.Value == baseline.value(s.Name) {
 					continue
 				}
-				reason, needs := server.CanAct(s.Name, r.serverWorkload(p, n))
+				name := s.Name
+				if f, found := r.plan.known.fact(s.Name); found {
+					name = f.Name // as the servers call it
+				}
+				reason, needs := server.CanAct(name, r.serverWorkload(p, n))
 				if reason == "" && needs != server.NeedsNothing {
 					var err error
 					if reason, err = r.unmet(ctx, p, n, needs); err != nil {

@@ -28,6 +28,8 @@ type describedSpec struct {
 	Seed         int64              `json:"seed"`
 	Schedule     string             `json:"schedule"` // "": by the settings
 	Env          []string           `json:"env"`      // names; values may be secrets
+	Conf         []string           `json:"conf"`     // NAME=VALUE, secret values starred
+	Defaults     string             `json:"defaults"` // of several servers: shipped, aligned
 	Until        float64            `json:"until"`
 	MaxSeconds   float64            `json:"max_seconds"`
 	BeforeRun    string             `json:"before_run"` // the hooks, "" for none
@@ -38,6 +40,7 @@ type describedSetting struct {
 	Name     string   `json:"name"`
 	Values   []string `json:"values"`
 	Instance bool     `json:"instance"`
+	Cluster  bool     `json:"cluster"`
 }
 
 type describedAxis struct {
@@ -50,8 +53,11 @@ func (s Spec) describe() describedSpec {
 		Clients: s.Clients, Threads: s.Threads, Protocol: string(s.Protocol), Modes: s.Modes, Settings: []describedSetting{}, Vars: []describedAxis{},
 		Runs: s.Runs, Seconds: s.Duration.Seconds(), Transactions: s.Transactions, Controls: s.Controls,
 		SliceNs: int64(s.Slice), Rounds: s.Rounds, Pin: s.Pin.String(), Seed: s.Seed,
-		Schedule: s.Schedule, Env: []string{}, Until: s.Until, MaxSeconds: s.MaxTime.Seconds(),
+		Schedule: s.Schedule, Env: []string{}, Conf: []string{}, Defaults: s.Defaults, Until: s.Until, MaxSeconds: s.MaxTime.Seconds(),
 		BeforeRun: s.Hooks.Before, AfterRun: s.Hooks.After,
+	}
+	for _, c := range s.Conf {
+		d.Conf = append(d.Conf, c.String())
 	}
 	for _, v := range s.Env {
 		d.Env = append(d.Env, v.Name)

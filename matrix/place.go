@@ -12,8 +12,51 @@ import (
 // asked: then the table of package server decides alone, and a setting that it
 // lacks is taken for one that stays in its session.
 type known struct {
-	facts   []map[string]server.Fact // by server and the name asked for
-	refused []map[string]string      // by server and setting: its words, when it would not start with it
+	facts   []map[string]server.Fact    // by server and the name asked for
+	refused []map[server.Setting]string // by server and setting: its words, when it would not start with it
+	base    []configuration             // by server: what all its instances have
+}
+
+// indices of the servers.
+func (k known) indices() (list []int) {
+	for i := range k.facts {
+		list = append(list, i)
+	}
+	return list
+}
+
+// knows says whether a server has a setting by this very name.
+func (k known) knows(i int) func(name string) bool {
+	return func(name string) bool {
+		f, found := k.facts[i][name]
+		return found && strings.EqualFold(f.Name, name)
+	}
+}
+
+// local is what a server calls the settings; those that it doesn't have are
+// left out.
+func (k known) local(i int, settings []server.Setting) (list []server.Setting) {
+	if k.facts == nil {
+		return settings
+	}
+	for _, s := range settings {
+		list = append(list, server.Local(s, k.knows(i))...)
+	}
+	return list
+}
+
+// refusal is the words with which a server refused a setting; "" where it
+// didn't.
+func (k known) refusal(i int, s server.Setting) string {
+	if k.refused == nil {
+		return ""
+	}
+	for _, l := range k.local(i, []server.Setting{s}) {
+		if words := k.refused[i][l]; words != "" {
+			return words
+		}
+	}
+	return ""
 }
 
 // has says whether a server has a setting, as far as is known.
@@ -46,8 +89,8 @@ func (k known) lacks(i int, v, baseline variant) string {
 		if !k.has(i, s.Name) {
 			return fmt.Sprintf("the server has no setting %s", s.Name)
 		}
-		if k.refused != nil && k.refused[i][s.String()] != "" {
-			return k.refused[i][s.String()]
+		if words := k.refusal(i, s); words != "" {
+			return words
 		}
 	}
 	return ""
@@ -69,14 +112,14 @@ func (p *Plan) runningOf(v, baseline variant) (out running, err error) {
 			continue
 		}
 		for _, side := range []server.Setting{from, s} {
-			isolation, schedule, assumed, err := p.look(side)
+			isolation, schedule, assumed, err := p.look(side, p.Spec.Settings[n])
 			if err != nil {
 				return out, err
 			}
-			if p.Spec.Settings[n].Instance {
+			if p.Spec.Settings[n].Instance && isolation == server.SessionIsolation {
 				isolation = server.InstanceIsolation
 			}
-			if isolation == server.InstanceIsolation {
+			if isolation == server.ClusterIsolation || isolation == server.InstanceIsolation && out.isolation == server.SessionIsolation {
 				out.isolation = isolation
 			}
 			if schedule == server.BlockSchedule {
@@ -96,8 +139,16 @@ func (p *Plan) runningOf(v, baseline variant) (out running, err error) {
 	return out, nil
 }
 
-// look looks one value up.
-func (p *Plan) look(s server.Setting) (isolation, schedule string, assumed bool, err error) {
+// look looks one value of an axis up.
+func (p *Plan) look(s server.Setting, axis SettingAxis) (isolation, schedule string, assumed bool, err error) {
+	if axis.Cluster {
+		// Clusters of their own disturb each other no more than any instances
+		// do, as long as nothing is written.
+		if p.Spec.Workload.readsOnly() {
+			return server.ClusterIsolation, server.SliceSchedule, false, nil
+		}
+		return server.ClusterIsolation, server.BlockSchedule, false, nil
+	}
 	f, found := p.known.fact(s.Name)
 	if !found {
 		f = server.Fact{Context: "user", Category: "Query Tuning"} // until a server is asked
@@ -106,10 +157,16 @@ func (p *Plan) look(s server.Setting) (isolation, schedule string, assumed bool,
 	if s.Default {
 		value = f.Value
 	}
-	isolation, schedule, assumed, reason := server.Isolation(s.Name, value, f.Context, f.Category)
+	name := s.Name
+	if found {
+		name = f.Name
+	}
+	isolation, schedule, assumed, reason := server.Isolation(name, value, f.Context, f.Category)
 	switch {
-	case isolation == server.ClusterIsolation || isolation == server.ConnectionIsolation:
-		return "", "", false, usagef("--set %s: %s; such cells need isolation %s, which isn't built yet", s, reason, isolation)
+	case isolation == server.ClusterIsolation:
+		return "", "", false, usagef("--set %s: %s, and nothing sets it there; name other builds as --server", s, reason)
+	case isolation == server.ConnectionIsolation:
+		return "", "", false, usagef("--set %s: %s; weighing it takes a new connection for every transaction (-C), which isn't built yet", s, reason)
 	case configured(f):
 		isolation = server.InstanceIsolation
 	}
@@ -122,18 +179,21 @@ func configured(f server.Fact) bool {
 	return slices.Contains([]string{"sighup", "postmaster"}, f.Context)
 }
 
-// split divides the settings of a panel into those that its sessions give and
-// those in the configuration of its instances.
+// split divides the settings of a panel into those that its sessions give,
+// those in the configuration of its instances, and those of their clusters.
 type split struct {
-	inConf []bool // by axis
+	inConf, inInit []bool // by axis
 }
 
 // split: the configuration takes what sessions can't give, and what some row
 // needs an instance for: what acts on all sessions and on the processes behind
 // them must be in force there, too.
 func (p *Plan) split(variants []variant, rows []int) split {
-	s := split{inConf: make([]bool, len(p.Spec.Settings))}
+	s := split{inConf: make([]bool, len(p.Spec.Settings)), inInit: make([]bool, len(p.Spec.Settings))}
 	for n, a := range p.Spec.Settings {
+		if s.inInit[n] = a.Cluster; a.Cluster {
+			continue
+		}
 		f, found := p.known.fact(a.Name)
 		s.inConf[n] = a.Instance || found && configured(f)
 		for _, k := range rows {
@@ -148,21 +208,27 @@ func (p *Plan) split(variants []variant, rows []int) split {
 	return s
 }
 
-// configures says whether anything is in the configuration.
-func (s split) configures() bool { return slices.Contains(s.inConf, true) }
+// configures says whether anything is in the configuration or the cluster.
+func (s split) configures() bool {
+	return slices.Contains(s.inConf, true) || slices.Contains(s.inInit, true)
+}
 
 // of divides a variant's settings. A default in the configuration is what
-// isn't there.
-func (s split) of(v variant) (session, conf []server.Setting) {
+// isn't there; in the cluster it is what initdb does by itself.
+func (s split) of(v variant) (session, conf, init []server.Setting) {
 	for n, x := range v.settings {
 		switch {
+		case s.inInit[n]:
+			if !x.Default {
+				init = append(init, x)
+			}
 		case !s.inConf[n]:
 			session = append(session, x)
 		case !x.Default:
 			conf = append(conf, x)
 		}
 	}
-	return session, conf
+	return session, conf, init
 }
 
 // confLine lists settings for the plan.

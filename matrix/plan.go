@@ -35,7 +35,8 @@ type Instance struct {
 	Server  int              // index into Spec.Servers
 	Control bool             // holds only a twin of the first server's baseline
 	Copy    int              // of several such
-	Conf    []server.Setting // in its configuration
+	Conf    []server.Setting // in its configuration, besides what all of its server have
+	Init    []server.Setting // what its cluster is made with, likewise
 	// Blocks: it runs only during the blocks of its own cells, each of which
 	// begins with a new start of it.
 	Blocks bool
@@ -150,6 +151,9 @@ func (p *Plan) checkInstances() error {
 	var configured []server.Setting
 	together := 0 // instances that are to be there at a time
 	for _, in := range p.Instances {
+		if len(in.Init) > 0 {
+			return usagef("--initdb %s: the running server %s has its cluster already; name its installation instead (--server label=DIRECTORY), of which pgtare makes one", in.Init[0], spec)
+		}
 		configured = append(configured, in.Conf...)
 		if !in.Blocks {
 			together++
@@ -250,7 +254,7 @@ func (p *Plan) addAxes() {
 // like it.
 func (p *Plan) instanceFor(want Instance) int {
 	i := slices.IndexFunc(p.Instances, func(in Instance) bool {
-		return in.Server == want.Server && in.Control == want.Control && in.Copy == want.Copy && in.Blocks == want.Blocks && slices.Equal(in.Conf, want.Conf)
+		return in.Server == want.Server && in.Control == want.Control && in.Copy == want.Copy && in.Blocks == want.Blocks && slices.Equal(in.Conf, want.Conf) && slices.Equal(in.Init, want.Init)
 	})
 	if i < 0 {
 		i = len(p.Instances)
@@ -282,8 +286,8 @@ func (p *Plan) addPanel(mode Mode, schedule string, variants []variant, rows []i
 		if c.Reason != "" {
 			c.Status, given = "n/a", variants[0]
 		}
-		c.Settings, in.Conf = split.of(given)
-		in.Conf = slices.DeleteFunc(in.Conf, func(s server.Setting) bool { return !p.known.has(in.Server, s.Name) })
+		session, conf, init := split.of(given)
+		c.Settings, in.Conf, in.Init = p.known.local(in.Server, session), p.known.local(in.Server, conf), init
 		in.Blocks = alone
 		c.instance, c.panel, c.Panel = p.instanceFor(in), panel, id
 		c.ID = fmt.Sprintf("%s%d", id, 1+len(p.panelCells(panel)))
@@ -416,7 +420,7 @@ func (p *Plan) addPanel(mode Mode, schedule string, variants []variant, rows []i
 		alike[p.Cells[k].instance]++
 	}
 	for _, k := range cells {
-		if c := &p.Cells[k]; alike[c.instance] == 1 && len(alike) > 1 {
+		if c := &p.Cells[k]; alike[c.instance] == 1 && len(alike) > 1 && c.Isolation == server.SessionIsolation {
 			c.Isolation = server.InstanceIsolation
 		}
 	}
@@ -493,10 +497,16 @@ func (p *Plan) Print(w io.Writer) error {
 	fmt.Fprintf(b, "%d cells in %d panels on %d instances, %s of %s per cell; about %v (a guess before the pilot)\n",
 		len(p.Cells), len(p.Panels), len(p.Instances), runs, s.perRun(), p.Expected().Round(time.Second))
 	fmt.Fprintf(b, "workload %s, protocol %s, %d clients, %d threads, seed %d\n", s.Workload.Name(), s.Protocol, s.Clients, s.Threads, s.Seed)
+	if len(s.Servers) > 1 && s.Defaults == Aligned {
+		fmt.Fprintf(b, "defaults aligned: where those of the servers differ, all get the first one's\n")
+	}
 	for _, inst := range p.Instances {
 		role := ""
-		if len(inst.Conf) > 0 {
-			role += ", configured with " + confLine(inst.Conf)
+		if all := p.configurationOf(inst); len(all.init) > 0 {
+			role += ", initdb with " + confLine(all.init)
+		}
+		if all := p.configurationOf(inst); len(all.conf) > 0 {
+			role += ", configured with " + confLine(all.conf)
 		}
 		if inst.Control {
 			role += ", control: holds the twin of the baseline"

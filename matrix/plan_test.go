@@ -66,8 +66,13 @@ func TestPlan(t *testing.T) {
 		"instance": {Workload: builtinWorkload(t, "select1"), Controls: 1, Servers: serverSpecs(t, "13", "18"),
 			Settings: []SettingAxis{{Name: "track_activities", Values: []string{"off", "on"}, Instance: true}, three[2]}},
 		"schedule-block": {Workload: builtinWorkload(t, "insert"), Controls: 1, Settings: three[2:], Schedule: "block", Until: 0.5},
-		"equal":          {Workload: builtinWorkload(t, "select1"), Controls: 9},
-		"no-controls":    {Workload: builtinWorkload(t, "select1"), Settings: three[:2], Transactions: 1000},
+		// One cluster for each value; WAL segments act where something is written.
+		"cluster": {Workload: builtinWorkload(t, "insert"), Controls: 1, Settings: []SettingAxis{set("data_checksums", "off", "on"), three[2]},
+			Conf: []server.Setting{{Name: "work_mem", Value: "8MB"}, {Name: "archive_command", Value: "secret"}}},
+		"cluster-servers": {Workload: builtinWorkload(t, "select1"), Controls: 1, Servers: serverSpecs(t, "13", "18"),
+			Settings: []SettingAxis{{Name: "wal_segment_size", Values: []string{"16MB", "64MB"}, Cluster: true}, {Name: "encoding", Values: []string{"UTF8"}, Cluster: true}}},
+		"equal":       {Workload: builtinWorkload(t, "select1"), Controls: 9},
+		"no-controls": {Workload: builtinWorkload(t, "select1"), Settings: three[:2], Transactions: 1000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := NewPlan(spec)
@@ -217,7 +222,31 @@ func TestRefused(t *testing.T) {
 	check(plan(Spec{Workload: select1, Schedule: "blocks"}), "there are slice and block")
 	check(plan(Spec{Workload: select1, Schedule: "block", Rounds: 30}), "a block is a whole run")
 	check(plan(Spec{Workload: select1, Until: 0.5}), "needs a control")
-	check(plan(Spec{Workload: select1, Settings: []SettingAxis{set("data_checksums", "off", "on")}}), "belongs to the cluster")
+	check(plan(Spec{Workload: select1, Settings: []SettingAxis{set("data_checksums", "off", "perhaps")}}), "expected on or off")
+	check(plan(Spec{Workload: select1, Settings: []SettingAxis{set("data_checksums", "off", "on"), {Name: "data_checksums", Values: []string{"on"}, Cluster: true}}}), "--initdb data_checksums is given twice")
+	check(plan(Spec{Workload: select1, Settings: []SettingAxis{set("block_size", "8192", "16384")}}), "--with-blocksize")
+	check(plan(Spec{Workload: select1, Settings: []SettingAxis{set("log_connections", "off", "on")}}), "a new connection for every transaction")
+	check(plan(Spec{Workload: select1, Settings: []SettingAxis{set("archive_command", "a", "b")}}), "may hold secrets")
+	check(plan(Spec{Workload: select1, Servers: serverSpecs(t, "host=/tmp"), Settings: []SettingAxis{set("wal_segment_size", "16MB", "64MB")}}), "has its cluster already")
+	initdb := func(text string) error { _, err := ParseInitdb(text); return err }
+	check(initdb("data-checksum=on"), "did you mean data_checksums?")
+	check(initdb("work_mem=1MB"), "--set or --conf")
+	check(initdb("encoding"), "expected NAME=VALUE")
+	conf := func(text string) error {
+		c, err := ParseConf(text)
+		if err != nil {
+			return err
+		}
+		return plan(Spec{Workload: select1, Conf: []server.Setting{c}, Settings: []SettingAxis{set("work_mem", "1MB")}})
+	}
+	check(conf("jit"), "expected NAME=VALUE")
+	check(conf("jit=default"), "leave it out")
+	check(conf("Port=5433"), "needs this setting to run its servers")
+	check(conf("work_mem=2MB"), "leave out one of them")
+	check(conf("data_checksums=on"), "use --initdb data_checksums=on")
+	check(conf("segment_size=1"), "--with-segsize")
+	check(plan(Spec{Workload: select1, Conf: []server.Setting{{Name: "jit", Value: "on"}, {Name: "JIT", Value: "off"}}}), "given twice")
+	check(plan(Spec{Workload: select1, Servers: serverSpecs(t, "host=/tmp"), Conf: []server.Setting{{Name: "archive_command", Value: "hush"}}}), "--conf archive_command: the configuration of a running server")
 	check(plan(Spec{Workload: select1, Servers: serverSpecs(t, "host=/tmp"), Settings: []SettingAxis{set("synchronous_commit", "on", "off")}}), "can't give a running server")
 	env := func(text string) error { _, err := ParseEnv(text); return err }
 	check(env("LD_PRELOAD"), "expected NAME=VALUE")

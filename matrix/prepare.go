@@ -1,10 +1,12 @@
 package matrix
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -43,18 +45,23 @@ func (r *runner) start(ctx context.Context) error {
 			return err
 		}
 		if !again {
-			return r.place(ctx)
+			break
 		}
 	}
+	if err := r.compareDefaults(ctx); err != nil {
+		return err
+	}
+	return r.place(ctx)
 }
 
 // scout starts every server as it is, asks it, and works the plan out again.
 // What it starts becomes the plan's first instances, where these are plain.
 func (r *runner) scout(ctx context.Context) error {
-	var k known
+	k := known{base: make([]configuration, len(r.found))}
 	var names []string
 	for i := range r.found {
 		planned := Instance{ID: fmt.Sprintf("i%d", i+1), Server: i, Conf: r.plan.Spec.libraries()}
+		r.plan.known.base = k.base // as the server is by itself, to see what it knows
 		inst, err := r.launch(ctx, planned, r.maxConnections())
 		if inst != nil {
 			r.instances = append(r.instances, *inst)
@@ -70,9 +77,16 @@ func (r *runner) scout(ctx context.Context) error {
 		if facts, names, err = r.settingFacts(ctx, i); err != nil {
 			return err
 		}
-		k.facts, k.refused = append(k.facts, facts), append(k.refused, map[string]string{})
+		if len(r.found) > 1 {
+			list, err := r.readDefaults(ctx, i)
+			if err != nil {
+				return err
+			}
+			r.shipped = append(r.shipped, list)
+		}
+		k.facts, k.refused = append(k.facts, facts), append(k.refused, map[server.Setting]string{})
 	}
-	if err := r.unknownEverywhere(k, names); err != nil {
+	if err := r.settle(&k, names); err != nil {
 		return err
 	}
 	if err := r.replan(k); err != nil {
@@ -115,7 +129,7 @@ func (s Spec) libraries() (conf []server.Setting) {
 // returns beside an error must be closed all the same.
 func (r *runner) launch(ctx context.Context, planned Instance, maxConnections int) (*instance, error) {
 	in := r.found[planned.Server]
-	inst := &instance{planned: planned, tables: map[int][]string{}}
+	inst := &instance{planned: planned, configuration: r.plan.configurationOf(planned), tables: map[int][]string{}}
 	if in.Conninfo != "" {
 		if len(r.plan.Spec.Env) > 0 {
 			return nil, usagef("--env: the environment of a running server (--server %s) can't be set; name its installation instead", in.Label)
@@ -131,15 +145,16 @@ func (r *runner) launch(ctx context.Context, planned Instance, maxConnections in
 			id = fmt.Sprintf("%s-%d", planned.ID, r.launched)
 		}
 		inst.config = server.InstanceConfig{ID: id, MaxConnections: maxConnections, Settings: map[string]string{}}
-		for _, s := range planned.Conf {
+		for _, s := range inst.conf {
 			inst.config.Settings[s.Name] = s.Value
 		}
+		inst.config.Initdb = inst.init
 		for _, v := range r.plan.Spec.Env {
 			inst.config.Env = append(inst.config.Env, v.Name+"="+v.Value)
 		}
 		managed, err := r.manager.Create(ctx, in, inst.config)
 		if err != nil {
-			return nil, err
+			return inst, err
 		}
 		inst.managed, inst.target = managed, managed
 		r.trace("start %s", planned.ID)
@@ -165,7 +180,7 @@ func (r *runner) startAll(ctx context.Context) (again bool, err error) {
 	r.instances = nil
 	for _, planned := range r.plan.Instances {
 		at := slices.IndexFunc(running, func(s instance) bool {
-			return s.planned.Server == planned.Server && s.planned.Control == planned.Control && s.planned.Copy == planned.Copy && slices.Equal(s.planned.Conf, planned.Conf) &&
+			return s.planned.Server == planned.Server && s.planned.Control == planned.Control && s.planned.Copy == planned.Copy && s.configuration.equal(r.plan.configurationOf(planned)) &&
 				(s.managed == nil || s.config.MaxConnections == maxConnections)
 		})
 		inst := instance{planned: planned}
@@ -207,6 +222,20 @@ func (r *runner) startAll(ctx context.Context) (again bool, err error) {
 			}
 		}
 	}
+	for i := range r.servers { // as all its instances are, in place of the scout
+		plain := slices.IndexFunc(r.instances, func(s instance) bool {
+			return s.managed != nil && s.planned.Server == i && len(s.planned.Conf)+len(s.planned.Init) == 0
+		})
+		if plain >= 0 {
+			r.servers[i] = r.instances[plain].facts
+			continue
+		}
+		for _, s := range slices.Concat(r.plan.base(i).init, r.plan.base(i).conf) {
+			if !slices.Contains(r.servers[i].Deviations, s.String()) {
+				r.servers[i].Deviations = append(r.servers[i].Deviations, s.String())
+			}
+		}
+	}
 	return false, nil
 }
 
@@ -214,47 +243,75 @@ func (r *runner) startAll(ctx context.Context) (again bool, err error) {
 // value is n/a on this server, and the plan another one.
 func (r *runner) refusal(failed error, i int) (again bool, err error) {
 	inst := r.instances[i]
+	k, at := r.plan.known, inst.planned.Server
+	baseline := k.local(at, r.plan.Spec.variants()[0].settings)
+	// Where it isn't said which of several it was, it is none of the baseline's.
+	differing := func(settings []server.Setting) []server.Setting {
+		slices.SortStableFunc(settings, func(a, b server.Setting) int {
+			of := map[bool]int{true: 1}
+			return cmp.Compare(of[slices.Contains(baseline, a)], of[slices.Contains(baseline, b)])
+		})
+		return settings
+	}
 	var na *server.NotApplicable
 	if !errors.As(failed, &na) {
-		na = server.StartRefusal(failed, inst.planned.Conf)
+		na = server.StartRefusal(failed, inst.conf)
+	}
+	if na == nil {
+		na = server.InitdbRefusal(failed, differing(slices.Clone(inst.init)))
 	}
 	if na == nil || r.interrupted() {
 		return false, failed
 	}
-	baseline := r.plan.Spec.variants()[0]
-	if slices.Contains(baseline.settings, na.Setting) {
-		return false, usagef("%s refuses the baseline: %v; use another first value", r.label(i), na)
+	if r.unalign(at, na.Setting) {
+		r.log("%s keeps its own default: %v", r.labels[at], na)
+		r.drop(i)
+		return true, r.replan(r.plan.known)
 	}
-	k := r.plan.known
-	k.refused[inst.planned.Server][na.Setting.String()] = na.Error()
+	if base := r.plan.base(at); slices.Contains(base.conf, na.Setting) && !slices.Contains(inst.planned.Conf, na.Setting) {
+		return false, usagef("--conf %v: %s refuses it", na, r.labels[at])
+	}
+	if slices.Contains(baseline, na.Setting) {
+		return false, usagef("%s refuses the baseline: %v; use another first value", r.labels[at], na)
+	}
+	k.refused[at][na.Setting] = na.Error()
 	everywhere := true
 	for s := range r.found {
-		everywhere = everywhere && k.refused[s][na.Setting.String()] != ""
+		everywhere = everywhere && k.refused[s][na.Setting] != ""
 	}
 	if everywhere {
-		return false, usagef("--set %v", na)
+		return false, usagef("%s %v", r.plan.Spec.flagOf(na.Setting.Name), na)
 	}
-	// The instance goes; the others stay for the next plan.
-	if inst.managed != nil {
-		if err := inst.managed.Close(); err != nil {
-			return false, err
+	r.drop(i)
+	return true, r.replan(k)
+}
+
+// drop gives an instance up; the others stay for the next plan.
+func (r *runner) drop(i int) {
+	id := r.instances[i].planned.ID
+	if m := r.instances[i].managed; m != nil {
+		if err := m.Close(); err != nil {
+			r.log("%v", err)
 		}
 	}
-	r.instances = slices.DeleteFunc(slices.Clone(r.instances), func(x instance) bool { return x.target == nil || x.planned.ID == inst.planned.ID })
-	return true, r.replan(k)
+	r.instances = slices.DeleteFunc(slices.Clone(r.instances), func(x instance) bool { return x.target == nil || x.planned.ID == id })
 }
 
 // prove shows that the settings of an instance's configuration are in force.
 func (r *runner) prove(ctx context.Context, i int) error {
 	inst := &r.instances[i]
-	if inst.proven = map[string]string{}; len(inst.planned.Conf) == 0 {
+	if inst.proven = map[string]string{}; len(inst.conf)+len(inst.init) == 0 {
 		return nil
 	}
 	if inst.attached != nil {
 		return r.configure(ctx, i)
 	}
 	err := r.ask(ctx, i, func(ctx context.Context, conn *pgconn.PgConn) (err error) {
-		inst.proven, err = server.ProveConfigured(ctx, conn, inst.planned.Conf)
+		if inst.proven, err = server.ProveConfigured(ctx, conn, inst.conf); err != nil {
+			return err
+		}
+		ofCluster, err := server.ProveCluster(ctx, conn, inst.init)
+		maps.Copy(inst.proven, ofCluster)
 		return err
 	})
 	var na *server.NotApplicable
@@ -596,13 +653,6 @@ func (r *runner) sessionNames(p *panel) (names []string) {
 				names = append(names, s.Name)
 			}
 		}
-	}
-	return names
-}
-
-func (r *runner) settingNames() (names []string) {
-	for _, a := range r.plan.Spec.Settings {
-		names = append(names, a.Name)
 	}
 	return names
 }

@@ -117,7 +117,7 @@ func (r *runner) warnOfAssumptions(variants []variant) {
 // names of all that it has.
 func (r *runner) settingFacts(ctx context.Context, i int) (facts map[string]server.Fact, known []string, err error) {
 	err = r.ask(ctx, i, func(ctx context.Context, conn *pgconn.PgConn) (err error) {
-		if facts, err = server.Facts(ctx, conn, r.settingNames()); err == nil {
+		if facts, err = server.Facts(ctx, conn, r.plan.Spec.settingNames()); err == nil {
 			known, err = server.Names(ctx, conn)
 		}
 		return err
@@ -128,9 +128,37 @@ func (r *runner) settingFacts(ctx context.Context, i int) (facts map[string]serv
 	return facts, known, nil
 }
 
+// settle says what is common to the instances of each server, now that these
+// have said what they know.
+func (r *runner) settle(k *known, names []string) error {
+	asked, notes, err := r.plan.asked.rename(*k)
+	if err != nil {
+		return err
+	}
+	if err := r.unknownEverywhere(asked, *k, names); err != nil {
+		return err
+	}
+	r.plan.asked = asked
+	for _, n := range notes {
+		r.log("%s", n)
+		r.warn("setting-renamed", n, "none needed")
+	}
+	if notes, err = asked.absent(*k, r.labels, names); err != nil {
+		return err
+	}
+	for _, n := range notes {
+		r.warn("setting-absent", n, "compare it within the servers that have it")
+	}
+	for i := range k.base {
+		k.base[i].conf = k.local(i, asked.Conf)
+	}
+	r.align(k, asked)
+	return nil
+}
+
 // unknownEverywhere is the error of a setting that no server has.
-func (r *runner) unknownEverywhere(k known, names []string) error {
-	for _, a := range r.plan.Spec.Settings {
+func (r *runner) unknownEverywhere(asked Spec, k known, names []string) error {
+	for _, a := range asked.Settings {
 		if _, found := k.fact(a.Name); !found {
 			return usagef("--set %s: %s has no such setting%s", a.Name, strings.Join(r.labels, ", "), hint(a.Name, names))
 		}
@@ -146,9 +174,10 @@ func (r *runner) checkNormalized() error {
 		if c.Status != "ok" || c.Schedule == server.BlockSchedule {
 			continue
 		}
+		alike := r.plan.known.local(r.plan.Instances[c.instance].Server, baseline.settings)
 		for _, s := range c.Settings {
 			f, _ := r.plan.known.fact(s.Name)
-			if s.Default || s.Value == baseline.value(s.Name) { // the same in every cell of its panel
+			if s.Default || slices.Contains(alike, s) { // the same in every cell of its panel
 				continue
 			}
 			if isolation, schedule, _, reason := server.Isolation(s.Name, c.ReadBack[s.Name], f.Context, f.Category); schedule == server.BlockSchedule {

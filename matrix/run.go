@@ -83,14 +83,17 @@ type runner struct {
 
 	journal      *host.Journal // of what must be undone; nil: nothing
 	manager      *server.Manager
-	launched     int                   // instances so far
-	attached     *server.Attached      // the only server, where it is somebody else's; else nil
-	undone       bool                  // nothing of earlier pgtares is left in its configuration
-	others       others                // sessions of others on it
-	tables       map[int][]string      // panel -> tables of the cells that write there, whatever their instance
-	found        []server.Installation // as in plan.Spec.Servers
-	servers      []results.Server      // the same, as they said themselves
-	instances    []instance            // as in plan.Instances
+	launched     int                     // instances so far
+	attached     *server.Attached        // the only server, where it is somebody else's; else nil
+	undone       bool                    // nothing of earlier pgtares is left in its configuration
+	others       others                  // sessions of others on it
+	tables       map[int][]string        // panel -> tables of the cells that write there, whatever their instance
+	found        []server.Installation   // as in plan.Spec.Servers
+	shipped      [][]server.DefaultValue // the same servers' defaults, where there are several
+	aligned      [][]server.Setting      // what the servers were given in place of theirs
+	defaults     *results.Defaults       // for the record; nil: one server
+	servers      []results.Server        // the same, as they said themselves
+	instances    []instance              // as in plan.Instances
 	wire         *workload.Wire
 	pin          Pin   // in force
 	clientCPUs   []int // of the job threads; nil: not pinned
@@ -108,15 +111,16 @@ type runner struct {
 
 // instance is a running PostgreSQL of the plan.
 type instance struct {
-	planned  Instance
-	config   server.InstanceConfig
-	proven   map[string]string // its configuration, as pg_settings shows it
-	target   server.Target
-	managed  *server.Instance // nil: attached
-	attached *server.Attached // nil: managed; all instances of the plan are this one server, which is configured for each in turn
-	facts    results.Server
-	logSeen  int64            // how far its log was read
-	tables   map[int][]string // panel -> tables of the cells that write
+	planned       Instance
+	configuration // all that it was started with
+	config        server.InstanceConfig
+	proven        map[string]string // its configuration, as pg_settings shows it
+	target        server.Target
+	managed       *server.Instance // nil: attached
+	attached      *server.Attached // nil: managed; all instances of the plan are this one server, which is configured for each in turn
+	facts         results.Server
+	logSeen       int64            // how far its log was read
+	tables        map[int][]string // panel -> tables of the cells that write
 }
 
 func (r *runner) stage(text string) {
@@ -194,7 +198,7 @@ func (r *runner) begin(context.Context) error {
 	if r.manager != nil {
 		h.Environment.User = r.manager.User()
 	}
-	h.Servers = r.servers
+	h.Servers, h.Defaults = r.servers, r.defaults
 	for _, inst := range p.Instances {
 		h.Instances = append(h.Instances, results.Instance{ID: inst.ID, Server: r.labels[inst.Server], Control: inst.Control})
 	}

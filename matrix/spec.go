@@ -28,8 +28,11 @@ type Spec struct {
 	// servers, by ALTER SYSTEM and a reload; they are put back at the end.
 	AllowAlterSystem bool
 
-	Schedule     string        // "": by the settings; slice or block for all cells
-	Env          []EnvVar      // of the servers that pgtare starts
+	Schedule string   // "": by the settings; slice or block for all cells
+	Env      []EnvVar // of the servers that pgtare starts
+	// Conf is written into the configuration of every server that pgtare starts.
+	Conf         []server.Setting
+	Defaults     string        // of several servers: Shipped, which "" is, or Aligned
 	Runs         int           // 0: 5, or 10 where the run is a replicate
 	Duration     time.Duration // measured time per cell and run; 0 with Transactions 0: 1 s
 	Transactions int64         // measured transactions per client and run, instead of Duration
@@ -76,6 +79,19 @@ func (w Workload) Name() string {
 	return w.Script.Name
 }
 
+var reading = regexp.MustCompile(`(?i)^\s*(select|values|table|show)\b`)
+
+// readsOnly says whether it is plain that the workload writes nothing.
+//
+// Note: a function that writes is not seen, nor is a SELECT with locks, which
+// writes them into the rows; --schedule block is for these.
+func (w Workload) readsOnly() bool {
+	if w.Builtin != nil {
+		return !w.Builtin.Writes
+	}
+	return !slices.ContainsFunc(w.Script.Commands, func(c script.Command) bool { return !reading.MatchString(c.SQL) })
+}
+
 // Mode says what an SQL transaction holds.
 type Mode string
 
@@ -108,6 +124,9 @@ type SettingAxis struct {
 	Values []string // "default" is the server's own value
 	// Instance gives each value an instance of its own, configured with it.
 	Instance bool
+	// Cluster: the setting belongs to the cluster. Each value is given to
+	// initdb, under the name that ClusterOption of package server has for it.
+	Cluster bool
 }
 
 // Default is the word for the server's own value of a setting.
@@ -328,11 +347,21 @@ func (s Spec) check() (Spec, error) {
 	if s.Slice > 0 && (s.Slice < 500*time.Microsecond || s.Slice > 10*time.Second) {
 		return s, usagef("--slice %v: a slice takes 500us to 10s", s.Slice)
 	}
+	s, err := s.checkSettings()
+	if err != nil {
+		return s, err
+	}
 	if err := s.checkNames(); err != nil {
 		return s, err
 	}
 	if err := s.checkScript(); err != nil {
 		return s, err
+	}
+	if s.Defaults == "" {
+		s.Defaults = Shipped
+	}
+	if s.Defaults != Shipped && s.Defaults != Aligned {
+		return s, usagef("--defaults %s: there are %s, each server with its own, and %s, all with those of the first%s", s.Defaults, Shipped, Aligned, hint(s.Defaults, []string{Shipped, Aligned}))
 	}
 	if len(s.Servers) > 1 {
 		for _, spec := range s.Servers {
@@ -389,11 +418,8 @@ func (s Spec) checkScript() error {
 func (s Spec) checkNames() error {
 	seen := map[string]bool{}
 	for _, a := range s.Settings {
-		if slices.Contains(reserved, strings.ToLower(a.Name)) {
-			return usagef("--set %s: pgtare needs this setting to run its servers, so it can't be weighed", a.Name)
-		}
 		if key := strings.ToLower(a.Name); seen[key] {
-			return usagef("--set %s is given twice; give its values at once: --set %s=V1,V2", a.Name, a.Name)
+			return usagef("%s %s is given twice; give its values at once: %[1]s %[2]s=V1,V2", a.flag(), a.Name)
 		} else {
 			seen[key] = true
 		}

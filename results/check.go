@@ -69,6 +69,17 @@ func (c *checker) header(h *Header) string {
 			return msg
 		}
 	}
+	if d := h.Defaults; d != nil {
+		for _, list := range [][]ServerValues{d.Aligned, d.Differ, d.Only} {
+			for _, v := range list {
+				for label := range v.Values {
+					if !servers[label] {
+						return fmt.Sprintf("default %q is of an unknown server %q", clip(v.Name), clip(label))
+					}
+				}
+			}
+		}
+	}
 	instances := map[string]bool{}
 	for _, i := range h.Instances {
 		if msg := newID(instances, "instance", i.ID); msg != "" {

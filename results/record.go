@@ -47,6 +47,7 @@ type Header struct {
 	Environment Environment         `json:"environment"`
 	Axes        []Axis              `json:"axes"` // in the order of the table
 	Servers     []Server            `json:"servers"`
+	Defaults    *Defaults           `json:"defaults"` // null: one server, so that there is nothing to ask
 	Instances   []Instance          `json:"instances"`
 	Panels      []Panel             `json:"panels"`
 	Cells       []Cell              `json:"cells"`
@@ -92,6 +93,25 @@ type Server struct {
 	Assertions bool              `json:"assertions"`
 	Settings   map[string]string `json:"settings"`   // pg_settings that differ from boot_val, secrets removed
 	Deviations []string          `json:"deviations"` // what pgtare set other than PostgreSQL's own defaults
+}
+
+// Defaults says which question about several servers was asked, and what they
+// differ in besides their code.
+type Defaults struct {
+	// Asked is shipped (each server has its own defaults) or aligned (where they
+	// differ, all have those of the first server that knows the setting).
+	Asked   string         `json:"asked"`
+	Aligned []ServerValues `json:"aligned"` // the defaults that were made alike, as each server has them by itself
+	Differ  []ServerValues `json:"differ"`  // as it was measured: what differs though no axis does it
+	Only    []ServerValues `json:"only"`    // what not all servers have
+}
+
+// ServerValues is a setting by servers.
+type ServerValues struct {
+	Name   string            `json:"name"`
+	Values map[string]string `json:"values"` // by the server's label; a server that doesn't have it is left out
+	// Changed is since when PostgreSQL has another default, as far as is known.
+	Changed string `json:"changed"`
 }
 
 // Instance is one running PostgreSQL (restarted at every run where the matrix

@@ -39,6 +39,8 @@ type runOptions struct {
 	rounds          int
 	envs            []string
 	alterSystem     bool
+	confs, initdbs  []string
+	defaults        string
 	until           string
 	maxTime         time.Duration
 	before, after   string
@@ -99,6 +101,9 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.vars, "var", nil, "axis `NAME=V1,V2...`: values of the script's variable :NAME")
 	f.StringVar(&o.modes, "mode", "", "`MODES` separated by commas: per-statement, single-transaction (BEGIN and COMMIT around each slice)")
 	f.StringArrayVar(&o.sets, "set", nil, "axis `NAME=V1,V2...`: values of a setting as a line of CSV, default for the server's own; one value pins it; @instance at the end gives each value an instance of its own; none: no settings")
+	f.StringArrayVar(&o.confs, "conf", nil, "`NAME=VALUE` in the configuration of every server that pgtare starts")
+	f.StringArrayVar(&o.initdbs, "initdb", nil, "axis `NAME=V1,V2...`: an option of initdb, e.g. data_checksums=off,on or wal_segment_size=16MB,64MB; each value is a cluster of its own, one value is for all")
+	f.StringVar(&o.defaults, "defaults", matrix.Shipped, "`WHICH` defaults several servers have: shipped (each its own) or aligned (where these differ, the first server's, written out)")
 	f.StringArrayVar(&o.servers, "server", nil, "`SERVER`: 18, 18.4, DIRECTORY, src:DIRECTORY or src:DIRECTORY#REF (a source tree, built once), or the CONNINFO of a running server, the last four also as LABEL=...; repeat to compare")
 	f.IntVar(&o.runs, "runs", 0, "runs `N`; the table shows their median (default 5, or 10 where the run is a replicate: servers, instances, blocks)")
 	f.IntVar(&o.controls, "controls", 1, "cells `N` equal to each baseline; the first is its twin and decides about trust, 0 gives no verdicts")
@@ -156,7 +161,7 @@ func runRun(ctx context.Context, o *runOptions, given *pflag.FlagSet, args []str
 
 // spec turns the flags into what was asked.
 func (o *runOptions) spec(given *pflag.FlagSet, stdin io.Reader) (s matrix.Spec, err error) {
-	for _, name := range []string{"output", "mode", "pin", "cache-dir", "schedule", "until", "server", "before-run", "after-run"} {
+	for _, name := range []string{"output", "mode", "pin", "cache-dir", "schedule", "until", "server", "before-run", "after-run", "defaults"} {
 		f := given.Lookup(name)
 		if f.Changed && f.Value.String() == "" || name == "server" && slices.Contains(o.servers, "") {
 			return s, usageError{fmt.Errorf("--%s is given and empty: an unset variable of the shell? leave it out for the default", name)}
@@ -178,7 +183,7 @@ func (o *runOptions) spec(given *pflag.FlagSet, stdin io.Reader) (s matrix.Spec,
 		return s, usageError{errors.New("-c, -j, --runs and --generation must be at least 1, --controls at least 0")}
 	}
 	s = matrix.Spec{Clients: o.clients, Threads: o.jobs, Runs: o.runs, Controls: o.controls, Slice: o.slice, Rounds: o.rounds, Seed: o.seed,
-		AllowAlterSystem: o.alterSystem, Hooks: matrix.Hooks{Before: o.before, After: o.after}}
+		AllowAlterSystem: o.alterSystem, Hooks: matrix.Hooks{Before: o.before, After: o.after}, Defaults: o.defaults}
 	if o.schedule != "auto" {
 		s.Schedule = o.schedule
 	}
@@ -192,6 +197,13 @@ func (o *runOptions) spec(given *pflag.FlagSet, stdin io.Reader) (s matrix.Spec,
 		return s, usageError{fmt.Errorf("--max-time %v: expected a time above 0, e.g. 5m", o.maxTime)}
 	}
 	s.MaxTime = o.maxTime
+	for _, text := range o.confs {
+		c, err := matrix.ParseConf(text)
+		if err != nil {
+			return s, err
+		}
+		s.Conf = append(s.Conf, c)
+	}
 	for _, text := range o.envs {
 		v, err := matrix.ParseEnv(text)
 		if err != nil {
@@ -250,7 +262,7 @@ func (o *runOptions) spec(given *pflag.FlagSet, stdin io.Reader) (s matrix.Spec,
 // default matrix; its modes only with its workload.
 func (o *runOptions) axes(s *matrix.Spec) (err error) {
 	sets, modes := o.sets, o.modes
-	if len(sets) == 0 && len(o.vars) == 0 {
+	if len(sets) == 0 && len(o.vars) == 0 && len(o.initdbs) == 0 {
 		sets = []string{"track_activities=off,on", "log_min_duration_statement=-1,100", "statement_timeout=0,100"}
 		if modes == "" && len(o.files)+len(o.builtins) == 0 {
 			modes = string(matrix.PerStatement) + "," + string(matrix.SingleTransaction)
@@ -264,6 +276,13 @@ func (o *runOptions) axes(s *matrix.Spec) (err error) {
 			break
 		}
 		a, err := matrix.ParseSetting(text)
+		if err != nil {
+			return err
+		}
+		s.Settings = append(s.Settings, a)
+	}
+	for _, text := range o.initdbs {
+		a, err := matrix.ParseInitdb(text)
 		if err != nil {
 			return err
 		}
@@ -325,13 +344,19 @@ func builtinNames() (names []string) {
 	return names
 }
 
-// withoutSecrets masks the passwords of --server and the values of --env in
-// the command line, for the record.
+// withoutSecrets masks the passwords of --server, the values of --env and the
+// secret ones of --conf in the command line, for the record.
 func withoutSecrets(args []string) []string {
 	mask := map[string]func(string) string{
 		"--server": func(text string) string {
 			if spec, err := server.ParseSpec(text); err == nil {
 				return spec.String()
+			}
+			return "***"
+		},
+		"--conf": func(text string) string {
+			if c, err := matrix.ParseConf(text); err == nil {
+				return c.String()
 			}
 			return "***"
 		},

@@ -62,6 +62,10 @@ var compiledBy = regexp.MustCompile(`compiled by (.*?)(?:, \d+-bit)?$`)
 
 var secretSetting = regexp.MustCompile(`(?i)passw|passphrase|secret|token|credential|_command$|^primary_conninfo$|_conninfo$|_key$`)
 
+// Secret says whether the values of a setting may hold secrets, going by its
+// name.
+func Secret(name string) bool { return maskSetting(name, "x") != "x" }
+
 // maskSetting returns the value, or stars where it may hold a secret.
 func maskSetting(name, value string) string {
 	if value != "" && secretSetting.MatchString(name) && name != "password_encryption" {

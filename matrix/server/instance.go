@@ -74,7 +74,7 @@ func (m *Manager) newInstance(ctx context.Context, inst Installation, cfg Instan
 	if in.sockets, err = m.socketDir(in.dir); err != nil {
 		return nil, err
 	}
-	template, err := m.templates.get(ctx, inst, m.scratch())
+	template, err := m.templates.get(ctx, inst, initdbOptions(inst.VersionNum/10000, cfg.Initdb), m.scratch())
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (in *Instance) writeConf(cfg InstanceConfig) error {
 	if cfg.MaxConnections > 0 {
 		lines = append(lines, line{"max_connections", strconv.Itoa(cfg.MaxConnections), "as the plan needs"})
 	}
-	in.devs = []string{"initdb " + strings.Join(initdbOptions, " ")}
+	in.devs = []string{"initdb " + strings.Join(initdbOptions(in.inst.VersionNum/10000, cfg.Initdb), " ")}
 	var b strings.Builder
 	b.WriteString("# Written by pgtare.\n")
 	for _, l := range lines {

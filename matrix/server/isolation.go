@@ -214,6 +214,7 @@ const (
 	NeedsNothing Needs = ""
 	NeedsIO      Needs = "io"  // pages read or written, or temporary files
 	NeedsWAL     Needs = "wal" // WAL written
+	NeedsIOOrWAL Needs = "io or wal"
 )
 
 // Unmet returns why a setting can't have acted to any weight, going by what
@@ -229,6 +230,10 @@ func (n Needs) Unmet(c Counters) string {
 		return fmt.Sprintf("%d pages were read from or written to files in %d transactions", pages, c.Transactions)
 	case n == NeedsWAL && c.WALBytes <= 10*c.Transactions:
 		return fmt.Sprintf("%d bytes of WAL were written in %d transactions", c.WALBytes, c.Transactions)
+	case n == NeedsIOOrWAL:
+		if io, wal := NeedsIO.Unmet(c), NeedsWAL.Unmet(c); io != "" && wal != "" {
+			return io + ", and " + wal
+		}
 	}
 	return ""
 }
@@ -242,8 +247,14 @@ func CanAct(name string, w Workload) (reason string, needs Needs) {
 			autovacuumNaptime, w.Longest, 2*autovacuumNaptime.Seconds()), ""
 	}
 	switch name {
-	case "track_io_timing", "backend_flush_after":
+	case "track_io_timing", "backend_flush_after", "io_method", "io_workers", "io_min_workers", "io_max_workers":
 		return "", NeedsIO
+	case "data_checksums": // a page read from or written to a file, or a hint bit that is logged for it
+		return "", NeedsIOOrWAL
+	case "encoding", "locale", "lc_collate", "lc_ctype", "locale_provider", "builtin_locale", "icu_locale", "icu_rules":
+		if w.Builtin != "" {
+			return "the workload compares and converts no text", ""
+		}
 	case "log_checkpoints", "checkpoint_flush_after", "bgwriter_flush_after":
 		return "", NeedsWAL
 	case "checkpoint_completion_target":
@@ -252,7 +263,7 @@ func CanAct(name string, w Workload) (reason string, needs Needs) {
 				checkpointTimeout, w.Longest, 2*checkpointTimeout.Seconds()), ""
 		}
 		return "", NeedsWAL
-	case "track_wal_io_timing", "synchronous_commit", "wal_compression", "commit_delay", "commit_siblings", "full_page_writes", "fsync", "wal_init_zero", "wal_recycle":
+	case "track_wal_io_timing", "synchronous_commit", "wal_compression", "commit_delay", "commit_siblings", "full_page_writes", "fsync", "wal_init_zero", "wal_recycle", "wal_segment_size":
 		return "", NeedsWAL
 	case "idle_in_transaction_session_timeout":
 		if !w.SingleTransaction && !w.anyStatement(transactionControl) {

@@ -87,6 +87,8 @@ type InstanceConfig struct {
 	// Settings go into the instance's configuration file, value as in
 	// pg_settings (no quotes). They come after pgtare's own.
 	Settings map[string]string
+	// Initdb are options of initdb, by the names of [ClusterOptions].
+	Initdb []Setting
 	// Env is added to the server's environment: NAME=VALUE.
 	Env []string
 }

@@ -377,7 +377,7 @@ func TestCloseCancels(t *testing.T) {
 func TestOldTemplates(t *testing.T) {
 	sharedInstance(t)
 	ts := &templates{dir: t.TempDir(), user: shared.manager.user}
-	key, err := ts.key(shared.install)
+	key, err := ts.key(shared.install, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -397,7 +397,7 @@ func TestOldTemplates(t *testing.T) {
 	}
 	other := shared.install
 	other.Version = "1.2"
-	if k, err := ts.key(other); err != nil || k == key {
+	if k, err := ts.key(other, nil); err != nil || k == key {
 		t.Errorf("the key doesn't tell versions apart: %s, %v", k, err)
 	}
 }

@@ -19,11 +19,15 @@ type Setting struct {
 	Default bool
 }
 
+// ShownValue returns the value, or stars where it may be a secret.
+func (s Setting) ShownValue() string { return maskSetting(s.Name, s.Value) }
+
+// String returns NAME=VALUE, stars in place of a value that may be a secret.
 func (s Setting) String() string {
 	if s.Default {
 		return s.Name + "=default"
 	}
-	return s.Name + "=" + s.Value
+	return s.Name + "=" + maskSetting(s.Name, s.Value)
 }
 
 // Fact is what pg_settings says of a setting.

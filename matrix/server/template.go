@@ -20,12 +20,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// initdbOptions make clusters of all versions alike. Locale C exists on every
-// machine and sorts alike with every C library; UTF8 is what initdb would
-// choose almost everywhere. The locale provider is left at libc, the default
-// of all versions from 12 to 18 and unknown to those before 15.
-var initdbOptions = []string{"--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"}
-
 // childEnv is the whole environment of initdb and postmasters. It is small
 // and fixed because its size moves the stack, and with it the speed; of the
 // user's own it holds only where a build may need its libraries from.
@@ -53,7 +47,7 @@ type templates struct {
 
 // key names what a template depends on: the binary (path, version, size, time
 // of change), the options, and the user, whom initdb's files must belong to.
-func (t *templates) key(inst Installation) (string, error) {
+func (t *templates) key(inst Installation, options []string) (string, error) {
 	bin := filepath.Join(inst.BinDir, "postgres")
 	st, err := os.Stat(bin)
 	if err != nil {
@@ -64,15 +58,15 @@ func (t *templates) key(inst Installation) (string, error) {
 		return "", fmt.Errorf("tell this boot from others: %w", err)
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %q %d %d %q %d", bin, inst.Version, st.Size(), st.ModTime().UnixNano(), initdbOptions, t.user.UID)
+	fmt.Fprintf(h, "%q %q %d %d %q %d", bin, inst.Version, st.Size(), st.ModTime().UnixNano(), options, t.user.UID)
 	return hex.EncodeToString(h.Sum(nil))[:24] + "-" + string(boot[:8]), nil
 }
 
-// get returns the data directory of the template for inst. A new one is made
-// inside scratch, which belongs to the caller's session, and moved into place
-// when it is whole.
-func (t *templates) get(ctx context.Context, inst Installation, scratch string) (string, error) {
-	key, err := t.key(inst)
+// get returns the data directory of the template that initdb makes of inst with
+// these options. A new one is made inside scratch, which belongs to the
+// caller's session, and moved into place when it is whole.
+func (t *templates) get(ctx context.Context, inst Installation, options []string, scratch string) (string, error) {
+	key, err := t.key(inst, options)
 	if err != nil {
 		return "", err
 	}
@@ -103,7 +97,7 @@ func (t *templates) get(ctx context.Context, inst Installation, scratch string) 
 			return "", fmt.Errorf("make a template: %w", err)
 		}
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(inst.BinDir, "initdb"), append([]string{"--no-sync", "-D", filepath.Join(tmp, "data")}, initdbOptions...)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(inst.BinDir, "initdb"), append([]string{"--no-sync", "-D", filepath.Join(tmp, "data")}, options...)...)
 	cmd.Dir, cmd.Env = tmp, childEnv()
 	// initdb's own children read from a pipe of its and end with it.
 	cmd.SysProcAttr = t.user.attr(syscall.SIGKILL)
@@ -117,7 +111,7 @@ func (t *templates) get(ctx context.Context, inst Installation, scratch string) 
 		if ctx.Err() != nil {
 			return "", ctx.Err()
 		}
-		return "", fmt.Errorf("initdb of %s: %w\n%s", inst.Label, err, tail(out.String(), 15))
+		return "", &InitdbError{Label: inst.Label, How: err.Error(), Out: tail(out.String(), 15)}
 	}
 	// Another pgtare may have been quicker; its template is as good.
 	if err := os.Rename(tmp, final); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, unix.ENOTEMPTY) {

@@ -46,6 +46,8 @@ type Environment struct {
 	Started time.Time `json:"started"`
 	Args    []string  `json:"args"`
 	Servers []Server  `json:"servers"`
+	// Defaults is null where there is one server.
+	Defaults *results.Defaults `json:"defaults"`
 }
 
 // Server is what a number needs to be judged by: versions, builds, settings.
@@ -244,7 +246,7 @@ func Build(rec *results.Record) (*Report, error) {
 	}
 	r := &Report{
 		Schema: Schema, Pgtare: h.Pgtare, Title: h.Title, Seed: h.Seed, Margin: cmp.Or(h.Margin, 1),
-		Environment: Environment{Environment: h.Environment, Record: h.ID, Started: h.Started.UTC(), Args: nonNil(h.Args)},
+		Environment: Environment{Environment: h.Environment, Record: h.ID, Started: h.Started.UTC(), Args: nonNil(h.Args), Defaults: h.Defaults},
 		Warnings:    []Warning{}, Controls: []Control{}, Panels: []Panel{}, Cells: []Cell{}, Comparisons: []Comparison{},
 		Plan: h,
 	}

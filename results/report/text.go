@@ -107,6 +107,7 @@ func (t *text) header() {
 	item("schedule", t.schedules(panels))
 	item("waits", t.waits(panels))
 	item("measured", t.alike(panels, func(p *results.Panel) string { return measuredLine(h, p) }))
+	item("defaults", t.defaults())
 	item("deviations", t.deviations())
 	item("baseline", t.baselines())
 	item("record", fmt.Sprintf("%s, seed %d, %s", h.ID, h.Seed, h.Started.UTC().Format("2006-01-02 15:04 UTC")))
@@ -265,11 +266,65 @@ func measuredLine(h *results.Header, p *results.Panel) string {
 		count(p.Generations, "generation"), count(p.Rounds, "round"), duration(float64(p.SliceNs)), count(p.Head, "transaction"))
 }
 
+// defaults says what differs between servers besides their code; "" with one
+// server.
+func (t *text) defaults() string {
+	d := t.Plan.Defaults
+	if d == nil {
+		return ""
+	}
+	list := func(of []results.ServerValues, each func(v *results.ServerValues) string) string {
+		var parts []string
+		for i := range of {
+			parts = append(parts, each(&of[i]))
+		}
+		return strings.Join(parts, "; ")
+	}
+	byServer := func(v *results.ServerValues) string {
+		var values, parts []string
+		on := map[string][]string{}
+		for _, s := range t.Plan.Servers {
+			if value, found := v.Values[s.Label]; found {
+				if on[value] == nil {
+					values = append(values, value)
+				}
+				on[value] = append(on[value], s.Label)
+			}
+		}
+		for _, value := range values {
+			parts = append(parts, quote(value)+" on "+strings.Join(on[value], " and "))
+		}
+		return v.Name + " " + strings.Join(parts, ", ")
+	}
+	line := d.Asked + ": each server has its own"
+	if d.Asked == "aligned" {
+		line = "aligned: where the servers' own differ, all have those of the first that knows the setting"
+		if len(d.Aligned) > 0 {
+			line += "; own were " + list(d.Aligned, byServer)
+		}
+		line += ". Still different: "
+	} else {
+		line += ". Different: "
+	}
+	line += cmp.Or(list(d.Differ, byServer), "none")
+	if len(d.Only) > 0 {
+		line += fmt.Sprintf(". %s not on all servers", map[bool]string{true: "1 setting is", false: fmt.Sprintf("%d settings are", len(d.Only))}[len(d.Only) == 1])
+	}
+	if d.Asked == "shipped" && len(d.Differ) > 0 {
+		line += ". (--defaults aligned: what the code alone makes)"
+	}
+	return line
+}
+
 // deviations are what pgtare set other than PostgreSQL's defaults.
 func (t *text) deviations() string {
 	var texts, parts []string
+	aligned := func(deviation string) bool { // the line about defaults has them
+		name, _, _ := strings.Cut(deviation, "=")
+		return t.Plan.Defaults != nil && slices.ContainsFunc(t.Plan.Defaults.Aligned, func(v results.ServerValues) bool { return v.Name == name })
+	}
 	for _, s := range t.Plan.Servers {
-		text := cmp.Or(strings.Join(s.Deviations, ", "), "none")
+		text := cmp.Or(strings.Join(slices.DeleteFunc(slices.Clone(s.Deviations), aligned), ", "), "none")
 		if s.Origin == "attached" {
 			text = "as the server is configured"
 			if settings := settingsLine(s.Settings); settings != "" {
