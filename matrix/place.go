@@ -15,6 +15,7 @@ type known struct {
 	facts   []map[string]server.Fact    // by server and the name asked for
 	refused []map[server.Setting]string // by server and setting: its words, when it would not start with it
 	base    []configuration             // by server: what all its instances have
+	lacking []map[string]string         // by server and library: its words, when it would not load it
 }
 
 // indices of the servers.
@@ -81,16 +82,21 @@ func (k known) fact(name string) (f server.Fact, found bool) {
 // lacks says why a variant can't be had on a server: it differs from the
 // baseline in a setting that the server doesn't have, or not with this value.
 // "" where it can.
-func (k known) lacks(i int, v, baseline variant) string {
+func (p *Plan) lacks(i int, v, baseline variant) string {
 	for n, s := range v.settings {
 		if s.Value == baseline.settings[n].Value {
 			continue
 		}
-		if !k.has(i, s.Name) {
+		library := server.LibraryOf(s.Name)
+		switch {
+		case p.known.lacking != nil && p.known.lacking[i][library] != "":
+			return fmt.Sprintf("%s: the server does not load its library: %s", s.Name, p.known.lacking[i][library])
+		case !p.known.has(i, s.Name):
 			return fmt.Sprintf("the server has no setting %s", s.Name)
-		}
-		if words := k.refusal(i, s); words != "" {
-			return words
+		case p.homeless(i, v, s):
+			return fmt.Sprintf("%s: its library %s is not loaded in this cell", s.Name, library)
+		case p.known.refusal(i, s) != "":
+			return p.known.refusal(i, s)
 		}
 	}
 	return ""

@@ -281,13 +281,14 @@ func (p *Plan) addPanel(mode Mode, schedule string, variants []variant, rows []i
 	at := map[coordinates]string{}
 	on := map[string]int{} // cell -> instance
 	add := func(c Cell, in Instance, v variant) string {
-		c.Status, c.Reason = "ok", p.known.lacks(in.Server, v, variants[0])
+		c.Status, c.Reason = "ok", p.lacks(in.Server, v, variants[0])
 		given := v
 		if c.Reason != "" {
 			c.Status, given = "n/a", variants[0]
 		}
+		homeless := func(s server.Setting) bool { return p.homeless(in.Server, given, s) }
 		session, conf, init := split.of(given)
-		c.Settings, in.Conf, in.Init = p.known.local(in.Server, session), p.known.local(in.Server, conf), init
+		c.Settings, in.Conf, in.Init = p.known.local(in.Server, slices.DeleteFunc(session, homeless)), p.known.local(in.Server, slices.DeleteFunc(conf, homeless)), init
 		in.Blocks = alone
 		c.instance, c.panel, c.Panel = p.instanceFor(in), panel, id
 		c.ID = fmt.Sprintf("%s%d", id, 1+len(p.panelCells(panel)))
@@ -304,7 +305,7 @@ func (p *Plan) addPanel(mode Mode, schedule string, variants []variant, rows []i
 		c.variant = v.label
 		c.Cell.Settings = map[string]string{}
 		for _, s := range v.settings {
-			if p.known.has(in.Server, s.Name) {
+			if p.known.has(in.Server, s.Name) && !homeless(s) {
 				c.Cell.Settings[s.Name] = s.Value
 			}
 		}

@@ -59,23 +59,22 @@ func (r *runner) start(ctx context.Context) error {
 func (r *runner) scout(ctx context.Context) error {
 	k := known{base: make([]configuration, len(r.found))}
 	var names []string
+	r.plan.known.base = k.base // as the servers are by themselves, to see what they know
 	for i := range r.found {
-		planned := Instance{ID: fmt.Sprintf("i%d", i+1), Server: i, Conf: r.plan.Spec.libraries()}
-		r.plan.known.base = k.base // as the server is by itself, to see what it knows
-		inst, err := r.launch(ctx, planned, r.maxConnections())
-		if inst != nil {
-			r.instances = append(r.instances, *inst)
-		}
-		if na := server.StartRefusal(err, planned.Conf); na != nil {
-			return usagef("%s refuses the baseline: %v; use another first value", r.labels[i], na)
-		}
+		inst, lacking, err := r.launchScout(ctx, i)
 		if err != nil {
 			return err
 		}
+		k.lacking = append(k.lacking, lacking)
 		r.servers = append(r.servers, inst.facts)
 		var facts map[string]server.Fact
 		if facts, names, err = r.settingFacts(ctx, i); err != nil {
 			return err
+		}
+		if inst.managed == nil {
+			if err := r.loadForSessions(ctx, i, facts); err != nil {
+				return err
+			}
 		}
 		if len(r.found) > 1 {
 			list, err := r.readDefaults(ctx, i)
@@ -112,17 +111,6 @@ func (r *runner) replan(k known) error {
 	r.plan = plan
 	r.relabel()
 	return nil
-}
-
-// libraries are those that every server must load before it knows their
-// settings: the baseline's.
-func (s Spec) libraries() (conf []server.Setting) {
-	for i, x := range s.variants()[0].settings {
-		if strings.EqualFold(s.Settings[i].Name, "shared_preload_libraries") && !x.Default && s.Servers[0].Kind != server.Conninfo {
-			conf = append(conf, x)
-		}
-	}
-	return conf
 }
 
 // launch makes and starts one instance, or attaches to a server. What it

@@ -150,7 +150,11 @@ func (r *runner) settle(k *known, names []string) error {
 		r.warn("setting-absent", n, "compare it within the servers that have it")
 	}
 	for i := range k.base {
-		k.base[i].conf = k.local(i, asked.Conf)
+		if r.found[i].Conninfo != "" {
+			continue
+		}
+		implied := slices.DeleteFunc(asked.implied(), func(l string) bool { return k.lacking[i][l] != "" })
+		k.base[i].conf = withLibraries(k.local(i, asked.Conf), implied)
 	}
 	r.align(k, asked)
 	return nil
@@ -160,6 +164,9 @@ func (r *runner) settle(k *known, names []string) error {
 func (r *runner) unknownEverywhere(asked Spec, k known, names []string) error {
 	for _, a := range asked.Settings {
 		if _, found := k.fact(a.Name); !found {
+			if words := k.lacking[0][server.LibraryOf(a.Name)]; words != "" {
+				return usagef("--set %s: %s does not load its library: %s%s", a.Name, r.labels[0], words, hint(a.Name, names))
+			}
 			return usagef("--set %s: %s has no such setting%s", a.Name, strings.Join(r.labels, ", "), hint(a.Name, names))
 		}
 	}

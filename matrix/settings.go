@@ -100,6 +100,11 @@ func (s Spec) checkSettings() (Spec, error) {
 			}
 		}
 	}
+	for _, a := range s.Settings {
+		if implied := s.implied(); a.Name == preload[0] && len(a.Values) > 1 && len(implied) > 0 {
+			return s, usagef("--set %s: other settings belong to %s, which its values don't load; name it in one of them, or set its own settings in a matrix of their own", a.Name, strings.Join(implied, ", "))
+		}
+	}
 	return s, nil
 }
 
@@ -139,7 +144,10 @@ func with(settings, more []server.Setting) []server.Setting {
 // base is what all instances of a server have in common.
 func (p *Plan) base(i int) configuration {
 	if p.known.base == nil {
-		return configuration{conf: p.Spec.Conf}
+		if p.Spec.Servers[i].Kind == server.Conninfo {
+			return configuration{}
+		}
+		return configuration{conf: withLibraries(p.Spec.Conf, p.Spec.implied())}
 	}
 	return p.known.base[i]
 }

@@ -33,6 +33,30 @@ var aliases = []alias{
 	{"io_workers", []string{"io_min_workers", "io_max_workers"}, nil},
 }
 
+// LibraryOf is the library that a setting with a dot in its name belongs to,
+// which bears the name before the dot; "" for PostgreSQL's own settings. (What
+// is no library can't be loaded, which the server says.)
+func LibraryOf(name string) string {
+	library, _, dotted := strings.Cut(strings.ToLower(name), ".")
+	if !dotted {
+		return ""
+	}
+	return library
+}
+
+// Libraries reads a list of libraries as shared_preload_libraries has it, and
+// returns their bare names.
+func Libraries(value string) (list []string) {
+	for _, l := range strings.Split(value, ",") {
+		l = strings.Trim(strings.TrimSpace(l), `"`)
+		l = strings.TrimSuffix(l[strings.LastIndexByte(l, '/')+1:], ".so")
+		if l != "" {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
 // walSegment is the size of a WAL segment that initdb chooses, in megabytes.
 const walSegment = 16
 
