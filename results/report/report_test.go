@@ -47,6 +47,16 @@ func cases() map[string]matrix {
 				c.Status, c.Reason = "n/a", `unrecognized configuration parameter "track_wal_io_timing"`
 			}
 		}
+		values := func(name string, values map[string]string) results.ServerValues {
+			return results.ServerValues{Name: name, Values: values}
+		}
+		h.Defaults = &results.Defaults{Asked: "aligned",
+			Aligned: []results.ServerValues{{Name: "jit", Values: map[string]string{"13.22": "on", "18.1": "off"}, Changed: "on before 19, then off"}},
+			Differ:  []results.ServerValues{values("ssl_library", map[string]string{"13.22": "", "18.1": "OpenSSL"})},
+			Only:    []results.ServerValues{values("io_method", map[string]string{"18.1": "worker"}), values("old_snapshot_threshold", map[string]string{"13.22": "-1"})}}
+		for i := range h.Servers {
+			h.Servers[i].Deviations = append(slices.Clone(h.Servers[i].Deviations), "jit=on")
+		}
 	}
 	all["two-servers"] = m
 
@@ -121,6 +131,15 @@ func cases() map[string]matrix {
 	}
 	m.settings = append(m.settings[1:2], setting{"an_extension." + strings.Repeat("long_", 9) + "name", "off", "on"})
 	m.runs, m.generations, m.rounds = 10, 2, 12
+	m.change = func(h *results.Header) {
+		h.Defaults = &results.Defaults{Asked: "shipped", Aligned: []results.ServerValues{}, Only: []results.ServerValues{},
+			Differ: []results.ServerValues{{Name: "checkpoint_completion_target", Values: map[string]string{}}}}
+		for i, s := range h.Servers {
+			if i != 2 {
+				h.Defaults.Differ[0].Values[s.Label] = map[bool]string{true: "0.5", false: "0.9"}[i == 0]
+			}
+		}
+	}
 	all["many-servers"] = m
 
 	m = short()
