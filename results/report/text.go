@@ -278,7 +278,7 @@ func (t *text) defaults() string {
 		for i := range of {
 			parts = append(parts, each(&of[i]))
 		}
-		return strings.Join(parts, "; ")
+		return strings.Join(parts, ", ")
 	}
 	byServer := func(v *results.ServerValues) string {
 		var values, parts []string
@@ -292,9 +292,9 @@ func (t *text) defaults() string {
 			}
 		}
 		for _, value := range values {
-			parts = append(parts, quote(value)+" on "+strings.Join(on[value], " and "))
+			parts = append(parts, strings.Join(on[value], " and ")+": "+quote(value))
 		}
-		return v.Name + " " + strings.Join(parts, ", ")
+		return v.Name + " (" + strings.Join(parts, "; ") + ")"
 	}
 	line := d.Asked + ": each server has its own"
 	if d.Asked == "aligned" {
