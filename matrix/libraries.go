@@ -90,7 +90,8 @@ func (p *Plan) homeless(i int, v variant, s server.Setting) bool {
 	if library == "" || !p.Spec.axisLoads() {
 		return false
 	}
-	return !slices.Contains(loadedBy(with(p.base(i).conf, v.settings)), library)
+	given := slices.DeleteFunc(slices.Clone(v.settings), func(s server.Setting) bool { return s.Default }) // the server's own are the base's
+	return !slices.Contains(loadedBy(with(p.base(i).conf, given)), library)
 }
 
 // launchScout starts a server in the configuration in which it knows all

@@ -217,6 +217,8 @@ func (s Spec) absent(k known, labels, names []string) (notes []string, err error
 			}
 		}
 		switch {
+		case len(lack) == len(labels) && k.lacking[0][server.LibraryOf(c.Name)] != "":
+			return nil, usagef("--conf %s: %s does not load its library: %s%s", c.Name, labels[0], k.lacking[0][server.LibraryOf(c.Name)], hint(c.Name, names))
 		case len(lack) == len(labels):
 			return nil, usagef("--conf %s: %s has no such setting%s", c.Name, strings.Join(labels, ", "), hint(c.Name, names))
 		case len(lack) > 0:
