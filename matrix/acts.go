@@ -2,6 +2,8 @@ package matrix
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 
 	"pgtare/matrix/server"
 	"pgtare/workload"
+	"pgtare/workload/script"
 )
 
 // exerciseTransactions are sent to see whether the server reads, writes or
@@ -39,16 +42,9 @@ func (r *runner) exercise(ctx context.Context) error {
 				if s.Value == baseline.value(s.Name) {
 					continue
 				}
-				name := s.Name
-				if f, found := r.plan.known.fact(s.Name); found {
-					name = f.Name // as the servers call it
-				}
-				reason, needs := server.CanAct(name, r.serverWorkload(p, n))
-				if reason == "" && needs != server.NeedsNothing {
-					var err error
-					if reason, err = r.unmet(ctx, p, n, needs); err != nil {
-						return err
-					}
+				reason, err := r.idle(ctx, p, n, s, variants[c.variant], baseline)
+				if err != nil {
+					return err
 				}
 				if reason == "" {
 					acts = true
@@ -89,18 +85,97 @@ func (r *runner) serverWorkload(p *panel, cell int) server.Workload {
 	return w
 }
 
+// idle says why a setting of a cell can't have acted: by its nature, or because
+// the server doesn't show what it must show for this value, or for the
+// baseline's; "" where it may have.
+func (r *runner) idle(ctx context.Context, p *panel, cell int, s server.Setting, v, baseline variant) (string, error) {
+	name, now, before := s.Name, s.Value, baseline.value(s.Name)
+	if f, found := r.plan.known.fact(s.Name); found {
+		name = f.Name // as the servers call it
+		if s.Default {
+			now = f.Value
+		}
+		if strings.EqualFold(before, Default) {
+			before = f.Value
+		}
+	}
+	reason, needs := server.CanAct(name, r.serverWorkload(p, cell))
+	if reason != "" {
+		return reason, nil
+	}
+	// Of two values that must show something one is enough, for they differ.
+	here, there := server.Shows(name, now), server.Shows(name, before)
+	if isPreload(name) && strings.EqualFold(v.value("pg_stat_statements.track"), "none") {
+		here = server.NeedsNothing // loaded, and told to count nothing
+	}
+	if here == server.NeedsNothing && there == server.NeedsNothing {
+		return r.unmet(ctx, p, cell, needs)
+	}
+	if here != server.NeedsNothing {
+		if reason, err := r.unmet(ctx, p, cell, here); err != nil || reason == "" || there == server.NeedsNothing {
+			return reason, err
+		}
+	}
+	return r.unmet(ctx, p, r.baselineOf(p, cell), there)
+}
+
+// baselineOf is the cell that a cell is compared with along the settings.
+func (r *runner) baselineOf(p *panel, cell int) int {
+	for _, c := range r.plan.Comparisons {
+		if c.Cell == r.plan.Cells[cell].ID && c.Axis == "setting" {
+			return slices.IndexFunc(r.plan.Cells, func(x Cell) bool { return x.ID == c.Against })
+		}
+	}
+	return p.cells[0] // it repeats a cell; the panel's first is its baseline
+}
+
+// activity is what a server has done so far.
+type activity struct {
+	server.Counters
+	log        int64 // bytes
+	statements int64 // counted by pg_stat_statements
+}
+
+func (a activity) sub(b activity) activity {
+	return activity{a.Counters.Sub(b.Counters), a.log - b.log, a.statements - b.statements}
+}
+
+// unmet is why an activity doesn't show what is needed.
+func (a activity) unmet(needs server.Needs) string {
+	switch {
+	case needs == server.NeedsLog && a.log <= 0:
+		return fmt.Sprintf("nothing was written to the server's log in %d transactions", a.Transactions)
+	case needs == server.NeedsStatements && a.statements < a.Transactions/2:
+		return fmt.Sprintf("pg_stat_statements has counted %d executions in %d transactions", a.statements, a.Transactions)
+	}
+	return needs.Unmet(a.Counters)
+}
+
 // unmet says what a setting needs and the workload does not do, going by the
 // server's counters; "" where it does. The first pass fills the caches and
 // isn't counted; of the others one without the activity is enough, because a
 // checkpoint or an autovacuum may have been counted in the rest.
 func (r *runner) unmet(ctx context.Context, p *panel, cell int, needs server.Needs) (string, error) {
-	conn, err := r.connect(ctx, r.plan.Cells[cell].instance)
+	i := r.plan.Cells[cell].instance
+	switch needs {
+	case server.NeedsNothing:
+		return "", nil
+	case server.NeedsJIT:
+		return r.uncompiled(ctx, p, cell)
+	case server.NeedsHugePages:
+		return r.smallPages(ctx, i)
+	case server.NeedsLog, server.NeedsStatements:
+		if r.instances[i].managed == nil {
+			return "", nil // neither is ours to look at
+		}
+	}
+	conn, err := r.connect(ctx, i)
 	if err != nil {
 		return "", err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	for pass := range 3 {
-		before, err := r.counters(ctx, conn)
+		before, err := r.activity(ctx, conn, i, needs)
 		if err != nil {
 			return "", err
 		}
@@ -116,15 +191,89 @@ func (r *runner) unmet(ctx context.Context, p *panel, cell int, needs server.Nee
 		if err != nil {
 			return "", r.lost(err)
 		}
-		after, err := r.counters(ctx, conn)
+		after, err := r.activity(ctx, conn, i, needs)
 		if err != nil {
 			return "", err
 		}
-		if reason := needs.Unmet(after.Sub(before)); pass > 0 && reason != "" {
+		if reason := after.sub(before).unmet(needs); pass > 0 && reason != "" {
 			return reason, nil
 		}
 	}
 	return "", nil
+}
+
+// activity reads what is needed of it.
+func (r *runner) activity(ctx context.Context, conn *pgconn.PgConn, i int, needs server.Needs) (a activity, err error) {
+	if a.Counters, err = r.counters(ctx, conn); err != nil {
+		return a, err
+	}
+	switch needs {
+	case server.NeedsLog:
+		a.log = r.instances[i].managed.LogBytes()
+	case server.NeedsStatements:
+		limited, cancel := r.bounded(ctx)
+		defer cancel()
+		a.statements, err = r.instances[i].managed.StatementsCounted(limited)
+	}
+	return a, r.lost(err)
+}
+
+// uncompiled says that no plan of the cell's is compiled, "" where one is or
+// where it can't be told.
+func (r *runner) uncompiled(ctx context.Context, p *panel, cell int) (string, error) {
+	c := r.plan.Cells[cell]
+	conn, err := r.connect(ctx, c.instance, c.Settings...)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	ctx, cancel := r.bounded(ctx)
+	defer cancel()
+	explained := false
+	for _, command := range r.script(p, cell, 0).Commands {
+		plan, ok := explain(ctx, conn, command, c.Vars)
+		if strings.Contains(plan, "JIT:") {
+			return "", nil
+		}
+		explained = explained || ok
+	}
+	if !explained {
+		return "", nil
+	}
+	return "no plan is costly enough to be compiled (jit_above_cost)", nil
+}
+
+// explain returns a statement's plan as text; ok is false where there is none.
+func explain(ctx context.Context, conn *pgconn.PgConn, c script.Command, vars map[string]string) (plan string, ok bool) {
+	sql := script.Substitute(c, vars)
+	if !hasPlan(sql) {
+		return "", false
+	}
+	// With its costs: without them it doesn't tell what is compiled.
+	res := conn.ExecParams(ctx, "EXPLAIN "+sql, nil, nil, nil, nil).Read()
+	if res.Err != nil {
+		return "", false
+	}
+	for _, row := range res.Rows {
+		plan += string(row[0]) + "\n"
+	}
+	return plan, true
+}
+
+// smallPages says that an instance got no huge pages, "" where it did or nobody
+// knows.
+func (r *runner) smallPages(ctx context.Context, i int) (reason string, err error) {
+	if r.instances[i].managed == nil {
+		return "", nil
+	}
+	err = r.ask(ctx, i, func(ctx context.Context, conn *pgconn.PgConn) error {
+		huge, known, err := server.HugePages(ctx, conn, r.instances[i].managed.PID())
+		if known && !huge {
+			reason = "the kernel gave the server no huge pages; reserve some (sysctl vm.nr_hugepages)"
+		}
+		return err
+	})
+	return reason, r.lost(err)
 }
 
 func (r *runner) counters(ctx context.Context, conn *pgconn.PgConn) (server.Counters, error) {

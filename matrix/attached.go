@@ -36,12 +36,12 @@ func (r *runner) attach(ctx context.Context) (*server.Attached, error) {
 }
 
 // configure gives an attached server the configuration of one of the plan's
-// instances, as long as it hasn't got it. Whoever connects to an instance comes
-// through here.
+// instances, as long as it hasn't got it; of managed ones it has those run that
+// there is room for. Whoever connects to an instance comes through here.
 func (r *runner) configure(ctx context.Context, i int) (err error) {
 	inst := &r.instances[i]
 	if inst.attached == nil {
-		return nil
+		return r.enter(ctx, i)
 	}
 	if len(inst.planned.Conf) > 0 && !r.undone {
 		if err := r.undoneFirst(inst.attached); err != nil {

@@ -13,7 +13,7 @@ import (
 // and what differs.
 func TestDefaults(t *testing.T) {
 	for _, asked := range []string{Shipped, Aligned} {
-		rec, _ := run(t, Spec{Workload: builtinWorkload(t, "select1"), Servers: fetched(t), Controls: 1, Runs: 1, Duration: 10 * time.Millisecond, Defaults: asked,
+		rec, _ := run(t, Spec{Workload: builtinWorkload(t, "select1"), Servers: fetched(t), Runs: 1, Duration: 10 * time.Millisecond, Defaults: asked,
 			Settings: []SettingAxis{set("jit", "off")}})
 		d := rec.Header.Defaults
 		if d == nil || d.Asked != asked {

@@ -17,7 +17,10 @@
 //     that isn't in force is n/a or an error before anything is measured), make
 //     each writing cell its own table.
 //     Servers are started as they are first, and the plan is worked out again
-//     with what they say of the settings.
+//     with what they say of the settings: names that no server has any more
+//     become today's, each server is given the names that it knows, and where
+//     versions differ in how a setting is set, the way is taken that works on
+//     all. A setting that one server lacks is n/a there.
 //  3. The pilot: some sixty short probe slices for every panel, which set the head,
 //     the length of a slice and of a generation. They are frozen then, alike
 //     for all cells of a panel, and the probe slices are thrown away.
@@ -42,6 +45,9 @@
 //     where the processes behind the sessions see it, too. The baseline's twin
 //     gets an instance as well, all are started anew for every run, and the
 //     replicate is the run. So it is between servers, and for NAME=V1,V2@instance.
+//   - cluster: the value is given to initdb, and the instance is one of such a
+//     cluster (data_checksums, wal_segment_size, locale, encoding; --initdb). In
+//     slices where the workload only reads, else in blocks.
 //   - slice: a few ms of one cell, then of the next. Whatever drifts hits all.
 //   - block: a whole run of one cell, in random order, after a checkpoint and,
 //     where the cell has an instance of its own, a new start of that; its table
@@ -71,6 +77,34 @@
 //
 // What a user wants done around each run, dropping the system's caches, say, is
 // a command for the shell: [Hooks].
+//
+// What acts only while connecting (log_connections, scram_iterations) is refused.
+//
+// A setting with a dot belongs to a library. Where nobody names that in
+// shared_preload_libraries, all instances load it, the baseline's too, so that
+// the setting is weighed and not the library; to weigh the library,
+// --set shared_preload_libraries=,pg_stat_statements. Sessions of a running
+// server load it themselves, where a library can be loaded so.
+//
+// # Defaults
+//
+// Comparing versions asks one of two questions. With shipped defaults: what does
+// the new version cost as it comes? With aligned ones: what does its code cost?
+// Then every setting whose default differs between the servers is written into
+// all of them that know it, with the value of the first server: it is the
+// baseline, whose figures so are the same under both questions, and what the
+// others' figures change by is what their own defaults weigh. (The newest
+// server's values would have moved the baseline, and the answer with every
+// server that joins.) A value that a server refuses is left at its own. The
+// header says what still differs.
+//
+// # Batches
+//
+// Instances that are compared in slices run at once. Where memory, of the
+// machine or of the control group, doesn't hold all of them with their shared
+// buffers, the settings' rows are divided into batches, each of which is a panel
+// with its own baseline and control, on instances of its own that run while it
+// is measured. Cells of different batches are not compared.
 //
 // # Stopping by width
 //

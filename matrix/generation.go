@@ -121,7 +121,7 @@ func (r *runner) open(ctx context.Context, p *panel, cells []int, generation int
 		perInstance[r.plan.Cells[cells[i]].instance] += p.Clients
 	}
 	for i, n := range perInstance {
-		if r.instances[i].planned.Blocks {
+		if in := r.instances[i].planned; in.Blocks || in.Batch != r.plan.Panels[p.index].Batch {
 			continue
 		}
 		for ; n < p.Sessions; n++ {

@@ -69,15 +69,20 @@ func (k known) has(i int, name string) bool {
 	return found
 }
 
-// fact is what the first server that has a setting says of it.
+// fact is what a server says of a setting: the one on which it is hardest to
+// set, where versions differ in that, for what can be done there can be done on
+// all; of equals the first.
 func (k known) fact(name string) (f server.Fact, found bool) {
 	for _, facts := range k.facts {
-		if f, found = facts[name]; found {
-			return f, true
+		if g, has := facts[name]; has && (!found || slices.Index(contexts, g.Context) > slices.Index(contexts, f.Context)) {
+			f, found = g, true
 		}
 	}
-	return server.Fact{}, false
+	return f, found
 }
+
+// contexts of pg_settings, the easiest to set first.
+var contexts = []string{"user", "superuser", "backend", "superuser-backend", "sighup", "postmaster", "internal"}
 
 // lacks says why a variant can't be had on a server: it differs from the
 // baseline in a setting that the server doesn't have, or not with this value.

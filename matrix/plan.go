@@ -37,6 +37,9 @@ type Instance struct {
 	Copy    int              // of several such
 	Conf    []server.Setting // in its configuration, besides what all of its server have
 	Init    []server.Setting // what its cluster is made with, likewise
+	// Batch: where there is no room for all instances at once, those of one
+	// batch run at a time.
+	Batch int
 	// Blocks: it runs only during the blocks of its own cells, each of which
 	// begins with a new start of it.
 	Blocks bool
@@ -47,6 +50,7 @@ type Panel struct {
 	ID       string
 	Mode     Mode
 	Schedule string // slice or block
+	Batch    int    // of its instances
 }
 
 // Cell is one combination of the axes' values.
@@ -126,10 +130,12 @@ func newPlan(spec Spec, k known) (*Plan, error) {
 	p.addAxes()
 	for _, mode := range spec.Modes {
 		if sliced != nil {
-			p.addPanel(mode, server.SliceSchedule, variants, sliced)
+			for batch, rows := range p.batchRows(mode, variants, sliced) {
+				p.addPanel(mode, server.SliceSchedule, batch, variants, rows)
+			}
 		}
 		if len(blocks) > 1 || sliced == nil {
-			p.addPanel(mode, server.BlockSchedule, variants, blocks)
+			p.addPanel(mode, server.BlockSchedule, 0, variants, blocks)
 		}
 	}
 	if p.Spec.Runs == 0 {
@@ -138,7 +144,10 @@ func newPlan(spec Spec, k known) (*Plan, error) {
 			p.Spec.Runs = 10
 		}
 	}
-	return p, p.checkInstances()
+	if err := p.checkInstances(); err != nil {
+		return nil, err
+	}
+	return p, p.checkMemory()
 }
 
 // checkInstances refuses what only servers that pgtare starts can do, and what
@@ -254,7 +263,7 @@ func (p *Plan) addAxes() {
 // like it.
 func (p *Plan) instanceFor(want Instance) int {
 	i := slices.IndexFunc(p.Instances, func(in Instance) bool {
-		return in.Server == want.Server && in.Control == want.Control && in.Copy == want.Copy && in.Blocks == want.Blocks && slices.Equal(in.Conf, want.Conf) && slices.Equal(in.Init, want.Init)
+		return in.Server == want.Server && in.Control == want.Control && in.Copy == want.Copy && in.Blocks == want.Blocks && in.Batch == want.Batch && slices.Equal(in.Conf, want.Conf) && slices.Equal(in.Init, want.Init)
 	})
 	if i < 0 {
 		i = len(p.Instances)
@@ -266,9 +275,12 @@ func (p *Plan) instanceFor(want Instance) int {
 
 // addPanel adds the panel of some of the settings' variants, the baseline
 // among them: its cells, what they are compared with, and their controls.
-func (p *Plan) addPanel(mode Mode, schedule string, variants []variant, rows []int) {
+//
+// Panels of the batches after the first hold the baseline only for what is
+// compared with it.
+func (p *Plan) addPanel(mode Mode, schedule string, batch int, variants []variant, rows []int) {
 	spec, panel := p.Spec, len(p.Panels)
-	p.Panels = append(p.Panels, Panel{ID: string(rune('a' + panel)), Mode: mode, Schedule: schedule})
+	p.Panels = append(p.Panels, Panel{ID: string(rune('a' + panel)), Mode: mode, Schedule: schedule, Batch: batch})
 	id := p.Panels[panel].ID
 	combinations := spec.combinations()
 	split := p.split(variants, rows)
@@ -289,7 +301,7 @@ func (p *Plan) addPanel(mode Mode, schedule string, variants []variant, rows []i
 		homeless := func(s server.Setting) bool { return p.homeless(in.Server, given, s) }
 		session, conf, init := split.of(given)
 		c.Settings, in.Conf, in.Init = p.known.local(in.Server, slices.DeleteFunc(session, homeless)), p.known.local(in.Server, slices.DeleteFunc(conf, homeless)), init
-		in.Blocks = alone
+		in.Blocks, in.Batch = alone, batch
 		c.instance, c.panel, c.Panel = p.instanceFor(in), panel, id
 		c.ID = fmt.Sprintf("%s%d", id, 1+len(p.panelCells(panel)))
 		c.Server, c.Instance = plannedLabel(spec.Servers[in.Server]), p.Instances[c.instance].ID
@@ -398,7 +410,7 @@ func (p *Plan) addPanel(mode Mode, schedule string, variants []variant, rows []i
 				if k > 0 {
 					compare(here, coordinates{s, v, 0}, "setting")
 				}
-				if k == 0 && schedule == server.BlockSchedule && spec.Schedule != server.BlockSchedule {
+				if k == 0 && (batch > 0 || schedule == server.BlockSchedule && spec.Schedule != server.BlockSchedule) {
 					continue // the panel in slices, if there is one, compares these better
 				}
 				for _, axis := range spec.Vars {
@@ -498,6 +510,9 @@ func (p *Plan) Print(w io.Writer) error {
 	fmt.Fprintf(b, "%d cells in %d panels on %d instances, %s of %s per cell; about %v (a guess before the pilot)\n",
 		len(p.Cells), len(p.Panels), len(p.Instances), runs, s.perRun(), p.Expected().Round(time.Second))
 	fmt.Fprintf(b, "workload %s, protocol %s, %d clients, %d threads, seed %d\n", s.Workload.Name(), s.Protocol, s.Clients, s.Threads, s.Seed)
+	if text := p.batchLine(); text != "" {
+		fmt.Fprintf(b, "%s\n", text)
+	}
 	if len(s.Servers) > 1 && s.Defaults == Aligned {
 		fmt.Fprintf(b, "defaults aligned: where those of the servers differ, all get the first one's\n")
 	}
@@ -508,6 +523,9 @@ func (p *Plan) Print(w io.Writer) error {
 		}
 		if all := p.configurationOf(inst); len(all.conf) > 0 {
 			role += ", configured with " + confLine(all.conf)
+		}
+		if p.batches() > 1 && !inst.Blocks {
+			role += fmt.Sprintf(", batch %d of %d", inst.Batch+1, p.batches())
 		}
 		if inst.Control {
 			role += ", control: holds the twin of the baseline"

@@ -48,6 +48,10 @@ func (r *runner) start(ctx context.Context) error {
 			break
 		}
 	}
+	if text := r.plan.batchLine(); text != "" {
+		r.log("%s", text)
+		r.warn("batches", text+"; only cells of one batch are compared", "use a smaller shared_buffers, or a machine with more memory")
+	}
 	if err := r.compareDefaults(ctx); err != nil {
 		return err
 	}
@@ -165,14 +169,15 @@ func (r *runner) launch(ctx context.Context, planned Instance, maxConnections in
 // which the value's cells are n/a there: then it must be called again.
 func (r *runner) startAll(ctx context.Context) (again bool, err error) {
 	running, maxConnections := r.instances, r.maxConnections()
-	r.instances = nil
+	r.instances, r.group = nil, 0
+	batches := r.plan.batches() > 1 // then they are started in the order of these
 	for _, planned := range r.plan.Instances {
 		at := slices.IndexFunc(running, func(s instance) bool {
 			return s.planned.Server == planned.Server && s.planned.Control == planned.Control && s.planned.Copy == planned.Copy && s.configuration.equal(r.plan.configurationOf(planned)) &&
 				(s.managed == nil || s.config.MaxConnections == maxConnections)
 		})
 		inst := instance{planned: planned}
-		if at >= 0 {
+		if at >= 0 && !batches {
 			inst = running[at]
 			inst.planned = planned
 			running = slices.Delete(slices.Clone(running), at, at+1)
@@ -188,6 +193,12 @@ func (r *runner) startAll(ctx context.Context) (again bool, err error) {
 	}
 	for i := range r.instances {
 		if r.instances[i].target == nil {
+			if group := r.groupOf(i); group != r.group {
+				if err := r.leave(ctx); err != nil {
+					return false, err
+				}
+				r.group = group
+			}
 			inst, err := r.launch(ctx, r.instances[i].planned, maxConnections)
 			if inst != nil {
 				r.instances[i] = *inst
@@ -503,7 +514,7 @@ func (r *runner) retire(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return r.leave(ctx)
 }
 
 // prepare makes each writing cell its own table, frozen and analysed.
@@ -704,7 +715,7 @@ func (r *runner) lost(err error) error {
 		return usagef("%v: use fewer clients (-c) or fewer cells, or allow more connections", err)
 	}
 	for _, inst := range r.instances {
-		if inst.target == nil {
+		if inst.target == nil || inst.managed != nil && inst.managed.PID() == 0 { // it runs at other times
 			continue
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -212,6 +212,9 @@ func (r *runner) makePanels() {
 		p.ID, p.Workload, p.Mode, p.Protocol = planned.ID, title, string(planned.Mode), string(spec.Protocol)
 		p.Clients, p.Threads, p.Script, p.Schedule, p.Pin = spec.Clients, spec.Threads, text, planned.Schedule, r.pin.String()
 		p.Sessions = r.plan.Sessions(i)
+		if r.plan.batches() > 1 && planned.Schedule == server.SliceSchedule {
+			p.Batch = planned.Batch + 1
+		}
 		if p.Engine = "wire/epoll"; r.wire.Ring(p.Clients) {
 			p.Engine = "wire/io_uring"
 		}

@@ -88,6 +88,7 @@ type runner struct {
 	undone       bool                    // nothing of earlier pgtares is left in its configuration
 	others       others                  // sessions of others on it
 	tables       map[int][]string        // panel -> tables of the cells that write there, whatever their instance
+	group        int                     // of the instances that run, where there are batches (groupOf)
 	found        []server.Installation   // as in plan.Spec.Servers
 	shipped      [][]server.DefaultValue // the same servers' defaults, where there are several
 	aligned      [][]server.Setting      // what the servers were given in place of theirs
@@ -280,7 +281,10 @@ func (r *runner) measure(ctx context.Context) error {
 	}
 	progress := r.newProgress()
 	for run := 1; ; run++ {
-		if r.plan.InstanceAxis() {
+		if err := r.leave(ctx); err != nil {
+			return err
+		}
+		if r.plan.InstanceAxis() && r.plan.batches() == 1 {
 			if err := r.restart(ctx); err != nil {
 				return err
 			}
@@ -291,6 +295,13 @@ func (r *runner) measure(ctx context.Context) error {
 		for _, t := range r.turns() {
 			progress.show(run)
 			p := &r.panels[t.panel]
+			first := t.cell
+			if first < 0 {
+				first = p.cells[0]
+			}
+			if err := r.enterFor(ctx, r.plan.Cells[first].instance); err != nil {
+				return err
+			}
 			var err error
 			if t.cell >= 0 {
 				err = r.block(ctx, p, t.cell, run)
@@ -383,15 +394,21 @@ func (r *runner) turns() (list []turn) {
 			longest = max(longest, p.Generations)
 		}
 	}
-	for g := 1; g <= longest; g++ {
-		for _, p := range r.rng.Perm(len(r.panels)) {
-			if r.panels[p].Schedule == server.BlockSchedule {
-				continue
-			}
-			// A panel with fewer generations spreads them over the run.
-			n := r.panels[p].Generations
-			if g*n/longest > (g-1)*n/longest {
-				list = append(list, turn{p, g * n / longest, -1})
+	batches := []int{0}
+	if n := r.plan.batches(); n > 1 {
+		batches = r.rng.Perm(n)
+	}
+	for _, batch := range batches {
+		for g := 1; g <= longest; g++ {
+			for _, p := range r.rng.Perm(len(r.panels)) {
+				if r.panels[p].Schedule == server.BlockSchedule || r.plan.Panels[p].Batch != batch {
+					continue
+				}
+				// A panel with fewer generations spreads them over the run.
+				n := r.panels[p].Generations
+				if g*n/longest > (g-1)*n/longest {
+					list = append(list, turn{p, g * n / longest, -1})
+				}
 			}
 		}
 	}

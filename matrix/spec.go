@@ -31,8 +31,10 @@ type Spec struct {
 	Schedule string   // "": by the settings; slice or block for all cells
 	Env      []EnvVar // of the servers that pgtare starts
 	// Conf is written into the configuration of every server that pgtare starts.
-	Conf         []server.Setting
-	Defaults     string        // of several servers: Shipped, which "" is, or Aligned
+	Conf     []server.Setting
+	Defaults string // of several servers: Shipped, which "" is, or Aligned
+	// Memory bounds how many instances run at once; nil: nothing does.
+	Memory       *host.Memory
 	Runs         int           // 0: 5, or 10 where the run is a replicate
 	Duration     time.Duration // measured time per cell and run; 0 with Transactions 0: 1 s
 	Transactions int64         // measured transactions per client and run, instead of Duration

@@ -133,6 +133,9 @@ type Panel struct {
 	Threads  int    `json:"threads"`
 	Script   string `json:"script"`   // its text
 	Schedule string `json:"schedule"` // slice, block
+	// Batch of instances, from 1, that this panel was measured on, where memory
+	// doesn't hold all of the matrix at once; 0: it does.
+	Batch int `json:"batch"`
 	// Checkpoints are forced in each block, at equal distances; 0: none are.
 	Checkpoints int    `json:"checkpoints"`
 	Pin         string `json:"pin"`    // placement in force: none, core:0, client=0,server=1-3

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"pgtare/matrix"
+	"pgtare/matrix/host"
 	"pgtare/matrix/server"
 	"pgtare/workload"
 	"pgtare/workload/script"
@@ -183,7 +184,7 @@ func (o *runOptions) spec(given *pflag.FlagSet, stdin io.Reader) (s matrix.Spec,
 		return s, usageError{errors.New("-c, -j, --runs and --generation must be at least 1, --controls at least 0")}
 	}
 	s = matrix.Spec{Clients: o.clients, Threads: o.jobs, Runs: o.runs, Controls: o.controls, Slice: o.slice, Rounds: o.rounds, Seed: o.seed,
-		AllowAlterSystem: o.alterSystem, Hooks: matrix.Hooks{Before: o.before, After: o.after}, Defaults: o.defaults}
+		AllowAlterSystem: o.alterSystem, Hooks: matrix.Hooks{Before: o.before, After: o.after}, Defaults: o.defaults, Memory: memory()}
 	if o.schedule != "auto" {
 		s.Schedule = o.schedule
 	}
@@ -333,6 +334,12 @@ func (o *runOptions) workload(stdin io.Reader) (w matrix.Workload, err error) {
 		parsed.Name = filepath.Base(name)
 	}
 	return matrix.Workload{Script: parsed}, nil
+}
+
+// memory is what the machine has for servers.
+func memory() *host.Memory {
+	m := host.MemoryAvailable()
+	return &m
 }
 
 var protocols = []string{string(workload.Simple), string(workload.Extended), string(workload.Prepared)}

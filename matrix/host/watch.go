@@ -104,17 +104,28 @@ func ownCPU() time.Duration {
 // without a quota has 0.
 func throttled(root string) map[string]int64 {
 	out := map[string]int64{}
+	for _, dir := range controlGroups(root, "cpu") {
+		if ns, ok := throttledIn(filepath.Join(root, dir, "cpu.stat")); ok {
+			out[dir] = ns
+		}
+	}
+	return out
+}
+
+// controlGroups returns the directories of this process's control group and of
+// those that it is in, in version 2 and in version 1's hierarchy of a controller.
+func controlGroups(root, controller string) (dirs []string) {
 	membership, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	if err != nil {
-		return out
+		return nil
 	}
 	for l := range strings.Lines(string(membership)) {
 		// hierarchy:controllers:path; version 2 has no controllers.
 		f := strings.SplitN(strings.TrimSpace(l), ":", 3)
-		if len(f) != 3 || f[1] != "" && !slices.Contains(strings.Split(f[1], ","), "cpu") {
+		if len(f) != 3 || f[1] != "" && !slices.Contains(strings.Split(f[1], ","), controller) {
 			continue
 		}
-		mount, top := cgroupMount(root, f[1] != "")
+		mount, top := cgroupMount(root, controller, f[1] != "")
 		if mount == "" {
 			continue
 		}
@@ -123,21 +134,18 @@ func throttled(root string) map[string]int64 {
 			group = "/" // a container sees its own group as the top
 		}
 		for p := filepath.Clean("/" + group); ; p = filepath.Dir(p) {
-			dir := filepath.Join(mount, p)
-			if ns, ok := throttledIn(filepath.Join(root, dir, "cpu.stat")); ok {
-				out[dir] = ns
-			}
+			dirs = append(dirs, filepath.Join(mount, p))
 			if p == "/" {
 				break
 			}
 		}
 	}
-	return out
+	return dirs
 }
 
-// cgroupMount returns where version 2, or version 1's hierarchy of the
-// controller cpu, is mounted, and which of its groups is on top there.
-func cgroupMount(root string, v1 bool) (mount, top string) {
+// cgroupMount returns where version 2, or version 1's hierarchy of a controller,
+// is mounted, and which of its groups is on top there.
+func cgroupMount(root, controller string, v1 bool) (mount, top string) {
 	text, err := os.ReadFile(filepath.Join(root, "proc/self/mountinfo"))
 	if err != nil {
 		return "", ""
@@ -149,7 +157,7 @@ func cgroupMount(root string, v1 bool) (mount, top string) {
 		if !ok || len(b) < 5 || len(a) < 3 {
 			continue
 		}
-		if !v1 && a[0] == "cgroup2" || v1 && a[0] == "cgroup" && slices.Contains(strings.Split(a[2], ","), "cpu") {
+		if !v1 && a[0] == "cgroup2" || v1 && a[0] == "cgroup" && slices.Contains(strings.Split(a[2], ","), controller) {
 			return b[4], b[3]
 		}
 	}

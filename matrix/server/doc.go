@@ -79,6 +79,16 @@
 // last, and is listed by [Instance.Deviations]. The result of initdb is kept
 // as a template and copied (by reference where the file system can).
 //
+// initdb gets the same encoding, locale and (from 15 on, where there is a choice)
+// locale provider in every version. What else it decides, data checksums and
+// the size of WAL segments above all, may be asked for: initdb.go has the
+// options, a template for each set of them, the proof that a cluster is what
+// was asked, and initdb's words where it refuses. A template is made once for
+// a set of options: the luck of an initdb isn't drawn anew at each run.
+//
+// defaults.go reads what servers' settings are that nobody sets, and says what
+// to write so that several are alike. memory.go guesses what an instance takes.
+//
 // # Settings
 //
 // settings.go proves that a setting of a session is in force ([Probe]),
@@ -86,7 +96,13 @@
 // why a server refuses to start with it ([StartRefusal]); isolation.go knows
 // where a setting's cost lands and whether it can act at all. SHOW proves
 // nothing: a misspelt name with a dot in it is accepted as a placeholder and
-// shown.
+// shown. Being in force is not acting: effects.go looks for what a value must
+// make the server show while it works, lines in its log, executions counted by
+// pg_stat_statements, times of reading, huge pages.
+//
+// alias.go knows the names that versions disagree on. The servers map hardly
+// any of them: stats_command_string, of the first benchmark of this kind, is an
+// unknown name since 8.3.
 //
 // # Attached servers
 //

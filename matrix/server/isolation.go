@@ -215,6 +215,13 @@ const (
 	NeedsIO      Needs = "io"  // pages read or written, or temporary files
 	NeedsWAL     Needs = "wal" // WAL written
 	NeedsIOOrWAL Needs = "io or wal"
+	NeedsTimes   Needs = "times" // pages read or written, and the times of it counted
+
+	// What is not in Counters.
+	NeedsLog        Needs = "log"        // lines in the server's log
+	NeedsStatements Needs = "statements" // executions counted by pg_stat_statements
+	NeedsJIT        Needs = "jit"        // a plan that is compiled
+	NeedsHugePages  Needs = "huge pages" // shared memory in them
 )
 
 // Unmet returns why a setting can't have acted to any weight, going by what
@@ -230,6 +237,11 @@ func (n Needs) Unmet(c Counters) string {
 		return fmt.Sprintf("%d pages were read from or written to files in %d transactions", pages, c.Transactions)
 	case n == NeedsWAL && c.WALBytes <= 10*c.Transactions:
 		return fmt.Sprintf("%d bytes of WAL were written in %d transactions", c.WALBytes, c.Transactions)
+	case n == NeedsTimes:
+		if io := NeedsIO.Unmet(c); io != "" || c.PagesRead <= c.Transactions/100 || c.ReadMs+c.WriteMs > 0 {
+			return io
+		}
+		return fmt.Sprintf("%d pages were read, and the server counted no time for it", c.PagesRead)
 	case n == NeedsIOOrWAL:
 		if io, wal := NeedsIO.Unmet(c), NeedsWAL.Unmet(c); io != "" && wal != "" {
 			return io + ", and " + wal

@@ -166,15 +166,23 @@ func Probe(ctx context.Context, cfg *pgconn.Config, settings []Setting) (readbac
 // effect asks, where there is a way to ask, whether a setting that is in force
 // can have an effect in this session. f is its row there.
 func effect(ctx context.Context, conn *pgconn.PgConn, s Setting, f Fact) error {
-	if f.Name != "jit" || f.Value != "on" {
+	sql, words := "", ""
+	switch {
+	case f.Name == "jit" && f.Value == "on":
+		sql = "SELECT pg_catalog.pg_jit_available()"
+		words = "it was built without LLVM, or its JIT library is not installed (pg_jit_available() is false)"
+	case f.Name == "io_method" && f.Value == "worker":
+		sql = "SELECT count(*) > 0 FROM pg_catalog.pg_stat_activity WHERE backend_type = 'io worker'"
+		words = "no process of type io worker runs"
+	default:
 		return nil
 	}
-	rows, err := query(ctx, conn, "SELECT pg_catalog.pg_jit_available()")
+	rows, err := query(ctx, conn, sql)
 	if err != nil {
 		return fmt.Errorf("probe %s: %w", s, err)
 	}
 	if rows[0][0] != "t" {
-		return &NotApplicable{Setting: s, Words: "the server accepts it without effect: it was built without LLVM, or its JIT library is not installed (pg_jit_available() is false)"}
+		return &NotApplicable{Setting: s, Words: "the server accepts it without effect: " + words}
 	}
 	return nil
 }

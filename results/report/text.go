@@ -72,6 +72,9 @@ func (r *Report) titles() map[string]string {
 				title += fmt.Sprintf(" in %d threads", p.Threads)
 			}
 		}
+		if p.Batch > 0 {
+			title += fmt.Sprintf(", batch %d", p.Batch)
+		}
 		titles[p.ID] = ascii(title)
 	}
 	return titles
