@@ -139,6 +139,14 @@ func TestUsageErrors(t *testing.T) {
 		{"run -f " + null, "null.sql:1"},
 		{"run --set jit", "expected NAME=VALUE"},
 		{"run --set none --set jit=on,off", "others are given"},
+		{"run --conf port=5433", "needs this setting to run its servers"},
+		{"run --conf primary_conninfo", "expected NAME=VALUE"},
+		{"run --initdb data-checksum=on,off", "did you mean data_checksums?"},
+		{"run --set data_checksums=on,maybe", "expected on or off"},
+		{"run --set wal_block_size=8192,16384", "name each build as a --server"},
+		{"run --set restore_command=x,y", "may hold secrets"},
+		{"run --defaults align", "did you mean aligned?"},
+		{"run --defaults=", "given and empty"},
 		{"run --mode both", "unknown mode"},
 		{"run --pin everywhere", "expected none, core"},
 		{"run --server 18 --server 18", "18"},
@@ -677,7 +685,7 @@ func TestSignalTwice(t *testing.T) {
 
 // Passwords don't reach the record.
 func TestWithoutSecrets(t *testing.T) {
-	got := withoutSecrets([]string{"run", "--server", "postgres://me:sesame@localhost/db", "--server=host=/tmp password=sesame user=me", "--set", "jit=on,off"})
+	got := withoutSecrets([]string{"run", "--server", "postgres://me:sesame@localhost/db", "--server=host=/tmp password=sesame user=me", "--set", "jit=on,off", "--conf", "archive_command=sesame %p", "--conf=primary_conninfo=password=sesame", "--conf", "sesame"})
 	if text := strings.Join(got, " "); strings.Contains(text, "sesame") || !strings.Contains(text, "jit=on,off") || !strings.Contains(text, "user=me") {
 		t.Errorf("%q", got)
 	}
