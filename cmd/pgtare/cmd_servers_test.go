@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"pgtare/matrix/server"
+	"pgtare/matrix/server/servertest"
 	"pgtare/results"
 )
 
@@ -128,5 +130,45 @@ func TestBuildInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.expect(t, 130, "interrupted")
+	nothingLeft(t, cache)
+}
+
+// Two source trees in one matrix, from building to the table. What make
+// installs here are links to a real PostgreSQL.
+func TestRunSource(t *testing.T) {
+	servertest.Start(t) // there is one
+	found, err := server.Resolve(t.Context(), []server.Spec{{}}, server.ResolveConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := sourceTree(t, `prefix=${1#--prefix=}; mkdir contrib; printf 'all install: ; @true\n' >contrib/Makefile
+printf 'all: ; @true\ninstall: ; mkdir -p "$(DESTDIR)%s/bin" && ln -s "%s"/* "$(DESTDIR)%s/bin"\n' "$prefix" "`+found[0].BinDir+`" "$prefix" >Makefile`)
+	cache := cacheDir(t)
+	// A template of a build that is gone after the test is nobody else's.
+	if err := os.Remove(filepath.Join(cache, "templates")); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "run", "--server", "one=src:"+tree, "--server", "two=src:"+tree, "--set", "none", "--runs", "2", "-T", "0.05", "--controls", "0", "--format", "json", "--cache-dir", cache)
+	p.expect(t, 0, "built one=src:")
+	if n := strings.Count(p.stderr.String(), "takes minutes"); n != 1 {
+		t.Errorf("one tree was built %d times:\n%s", n, p.stderr.String())
+	}
+	var got struct {
+		Environment struct {
+			Servers []struct{ Label, Origin, Source, Version string }
+		}
+		Comparisons []json.RawMessage
+	}
+	if err := json.Unmarshal(p.stdout.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range got.Environment.Servers {
+		if s.Label != []string{"one", "two"}[i] || s.Origin != "built" || s.Version != found[0].Version || !strings.HasPrefix(s.Source, tree+", contents ") {
+			t.Errorf("%+v", s)
+		}
+	}
+	if len(got.Environment.Servers) != 2 || len(got.Comparisons) != 1 {
+		t.Errorf("%+v", got)
+	}
 	nothingLeft(t, cache)
 }

@@ -111,14 +111,13 @@ func (r *resolver) fetchAll(ctx context.Context, names []Spec) ([]Installation, 
 	}
 	prefix := packagePrefix(pkg)
 	cached := cachedPackages(filepath.Join(cache, "pg"), prefix)
-	var offered []packaged
 	out := make([]Installation, len(names))
 	for i, n := range names {
 		p, ok := pick(cached, n)
 		if !ok || r.newest && n.Kind == Major {
-			if offered == nil {
+			if r.offered == nil {
 				var u *UnavailableError
-				offered, err = r.npmVersions(ctx, pkg, n)
+				r.offered, err = r.npmVersions(ctx, pkg, n)
 				if ok && errors.As(err, &u) {
 					r.cfg.Log(fmt.Sprintf("%s is here, and no newer one could be asked for: %v", p.version, err))
 					if out[i], err = r.verifyPackage(ctx, cache, prefix, p); err != nil {
@@ -130,8 +129,8 @@ func (r *resolver) fetchAll(ctx context.Context, names []Spec) ([]Installation, 
 					return nil, err
 				}
 			}
-			if p, ok = pick(offered, n); !ok {
-				return nil, usagef("%s %s: no such version; there are %s", r.asked, n, listVersions(offered, n))
+			if p, ok = pick(r.offered, n); !ok {
+				return nil, usagef("%s %s: no such version; there are %s", r.asked, n, listVersions(r.offered, n))
 			}
 			if !slices.Contains(cached, p) {
 				if err := r.fetch(ctx, cache, pkg, prefix, p); err != nil {

@@ -121,6 +121,8 @@ type resolver struct {
 	fork   *forker
 	asked  string // who asks, for messages: --server or servers fetch
 	newest bool   // of a fetched major the newest, though an older one is here
+
+	offered []packaged // by npm; nil: not asked yet
 }
 
 // newResolver makes a resolver, whose fork the caller must close.
