@@ -82,7 +82,7 @@ func TestAlterSystem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := map[string]string{"": "", "control": "", "autovacuum_naptime=20s": "20 s"}
+	shown := map[string]string{"": "", "control instance": "", "autovacuum_naptime=20s": "20 s"}
 	for _, c := range rec.Header.Cells {
 		if want, known := shown[c.Label]; !known || c.Status != "ok" || c.Schedule != "block" || c.ReadBack["autovacuum_naptime"] != want {
 			t.Errorf("cell %s (%s) is %s, schedule %s, read back %v", c.ID, c.Label, c.Status, c.Schedule, c.ReadBack)
