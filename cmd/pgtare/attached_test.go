@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -99,7 +101,6 @@ func TestAlterSystem(t *testing.T) {
 		says   string
 	}{
 		{syscall.SIGTERM, nil, 0, ""},
-		{syscall.SIGKILL, []string{"restore", "--cache-dir", cache}, 0, "put autovacuum_naptime back"},
 		{syscall.SIGKILL, []string{"run", "--cache-dir", cache, "--server", conninfo(s, "postgres"), "--set", "none", "-T", "0.05", "--runs", "1"}, 0, "put autovacuum_naptime back"},
 	} {
 		record := filepath.Join(dir, fmt.Sprintf("%v%d.jsonl", c.signal, len(c.undo)))
@@ -178,6 +179,48 @@ func TestOtherSessions(t *testing.T) {
 	p.expect(t, 0, "")
 	if !strings.Contains(p.stdout.String(), "other sessions were at work") {
 		t.Errorf("no doubt about other sessions:\n%s", p.stdout.String())
+	}
+}
+
+// Where the server's processes are not in this machine's /proc, here because
+// pgtare runs in a PID namespace of its own, their CPU time is read through the
+// server, for a role that may.
+func TestCPUThroughServer(t *testing.T) {
+	t.Parallel()
+	s := servertest.Fresh(t)
+	sql(t, s, "CREATE ROLE clerk LOGIN")
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for user, known := range map[string]bool{"postgres": true, "clerk": false} {
+		record := filepath.Join(t.TempDir(), "r.jsonl")
+		cmd := exec.Command("unshare", "--pid", "--fork", "--mount-proc", "--kill-child", exe,
+			"run", "--server", conninfo(s, user), "--set", "none", "-c", "2", "-T", "0.1", "--runs", "3", "-o", record)
+		cmd.Env = append(os.Environ(), asProgram+"=1")
+		out, err := cmd.CombinedOutput()
+		if errors.Is(err, exec.ErrNotFound) || strings.HasPrefix(string(out), "unshare: ") {
+			servertest.Lack(t, "needs a PID namespace: %v: %s", err, out)
+		}
+		if err != nil {
+			t.Fatalf("%v:\n%s", err, out)
+		}
+		rec, err := results.ReadFile(record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range rec.Generations {
+			for i, cpu := range g.Slices.ServerCPU {
+				// Two backends can't have run longer than the slice took; 10 ms are for
+				// what a loaded machine makes of the moments of reading.
+				if known && (cpu <= 0 || cpu > 2*g.Slices.ElapsedNs[i]+10e6) || !known && cpu != -1 {
+					t.Fatalf("%s: slice %d of cell %s took %d ns of CPU and %d ns", user, i, g.Cell, cpu, g.Slices.ElapsedNs[i])
+				}
+			}
+		}
+		if doubt := strings.Contains(string(out), "pg_read_server_files"); doubt == known {
+			t.Errorf("%s: a doubt about CPU time: %v\n%s", user, doubt, out)
+		}
 	}
 }
 
