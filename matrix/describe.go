@@ -11,11 +11,12 @@ type describedSpec struct {
 	Builtin      string             `json:"builtin"` // "" for a script
 	ScriptName   string             `json:"script_name"`
 	ScriptText   string             `json:"script_text"`
-	Clients      int                `json:"clients"`
+	Clients      []int              `json:"clients"`
 	Threads      int                `json:"threads"`
-	Protocol     string             `json:"protocol"`
+	Protocols    []string           `json:"protocols"`
 	Modes        []Mode             `json:"modes"`
 	Settings     []describedSetting `json:"settings"`
+	Full         bool               `json:"full"`
 	Vars         []describedAxis    `json:"vars"`
 	Servers      []string           `json:"servers"`
 	Runs         int                `json:"runs"`
@@ -27,7 +28,9 @@ type describedSpec struct {
 	Pin          string             `json:"pin"`      // "": by the number of clients
 	Seed         int64              `json:"seed"`
 	Schedule     string             `json:"schedule"` // "": by the settings
-	Env          []string           `json:"env"`      // names; values may be secrets
+	Env          []describedAxis    `json:"env"`      // without values where there is but one, which may be a secret
+	Clocksources []string           `json:"clocksources"`
+	Columns      []string           `json:"columns"`
 	Conf         []string           `json:"conf"`     // NAME=VALUE, secret values starred
 	Defaults     string             `json:"defaults"` // of several servers: shipped, aligned
 	Until        float64            `json:"until"`
@@ -50,17 +53,24 @@ type describedAxis struct {
 
 func (s Spec) describe() describedSpec {
 	d := describedSpec{
-		Clients: s.Clients, Threads: s.Threads, Protocol: string(s.Protocol), Modes: s.Modes, Settings: []describedSetting{}, Vars: []describedAxis{},
+		Clients: s.Clients, Threads: s.Threads, Protocols: []string{}, Modes: s.Modes, Settings: []describedSetting{}, Full: s.Full, Vars: []describedAxis{},
 		Runs: s.Runs, Seconds: s.Duration.Seconds(), Transactions: s.Transactions, Controls: s.Controls,
 		SliceNs: int64(s.Slice), Rounds: s.Rounds, Pin: s.Pin.String(), Seed: s.Seed,
-		Schedule: s.Schedule, Env: []string{}, Conf: []string{}, Defaults: s.Defaults, Until: s.Until, MaxSeconds: s.MaxTime.Seconds(),
+		Schedule: s.Schedule, Env: []describedAxis{}, Clocksources: append([]string{}, s.Clocksources...), Columns: append([]string{}, s.Columns...), Conf: []string{}, Defaults: s.Defaults, Until: s.Until, MaxSeconds: s.MaxTime.Seconds(),
 		BeforeRun: s.Hooks.Before, AfterRun: s.Hooks.After,
 	}
 	for _, c := range s.Conf {
 		d.Conf = append(d.Conf, c.String())
 	}
-	for _, v := range s.Env {
-		d.Env = append(d.Env, v.Name)
+	for _, protocol := range s.Protocols {
+		d.Protocols = append(d.Protocols, string(protocol))
+	}
+	for _, e := range s.Env {
+		a := describedAxis{e.Name, []string{}}
+		if len(e.Values) > 1 {
+			a.Values = e.Values
+		}
+		d.Env = append(d.Env, a)
 	}
 	if s.Workload.Builtin != nil {
 		d.Builtin = s.Workload.Builtin.Name
@@ -92,7 +102,15 @@ func (p *Plan) Title() string {
 			axes = append(axes, ":"+v.Name)
 		}
 	}
-	if p.InstanceAxis() {
+	for _, e := range p.Spec.Env {
+		if len(e.Values) > 1 {
+			axes = append(axes, e.Name)
+		}
+	}
+	if len(p.Spec.Clocksources) > 1 {
+		axes = append(axes, "clocksource")
+	}
+	if len(p.Spec.Servers) > 1 {
 		axes = append(axes, "server")
 	}
 	if len(axes) == 0 {

@@ -48,6 +48,8 @@
 //   - cluster: the value is given to initdb, and the instance is one of such a
 //     cluster (data_checksums, wal_segment_size, locale, encoding; --initdb). In
 //     slices where the workload only reads, else in blocks.
+//   - panel: modes, protocols and numbers of clients (-M, -c) aren't compared
+//     with each other, so each has a panel of its own on the same instances.
 //   - slice: a few ms of one cell, then of the next. Whatever drifts hits all.
 //   - block: a whole run of one cell, in random order, after a checkpoint and,
 //     where the cell has an instance of its own, a new start of that; its table
@@ -106,12 +108,55 @@
 // with its own baseline and control, on instances of its own that run while it
 // is measured. Cells of different batches are not compared.
 //
+// # Environment and clock source
+//
+// A value of --env gives each server an instance for itself, as a setting in
+// the configuration does: a process has its environment from its start. The
+// word unset stands for a variable that isn't given; a server has PATH, LC_ALL,
+// TZ and LD_LIBRARY_PATH, and otherwise only what --env gives it. The values of
+// an axis are names in the table, so they are on record; a single value, which
+// is the same everywhere, is not.
+//
+// The kernel's clock source is the whole machine's, and switching it takes 0.2 to
+// 2 ms, in which all CPUs stand still: the cells share an instance, and the
+// source is switched before every slice (or block): to another and back, where
+// the cell before ran under the same. That lies before the head, whose
+// transactions meet cold caches and whatever else a switch leaves behind, and the
+// pilot has found the head's length with switches in it. The order of the cells
+// stays random.
+//
+// Note: switching only where the source differs would be half the work. But a
+// cell whose source no other has would follow a switch in every round, and the
+// baseline, beside its twin, in every other; a cost of the switch that outlasts
+// the head would look like one of the source, and no control would show it. Nor
+// may cells stand in order of their sources: then one would always come late in a
+// round.
+//
+// pgtare itself reads a clock once per transaction and more, which costs what the
+// source costs: tens of ns under one, a system call under another, in the very
+// figure that is weighed. With one client the difference could be subtracted,
+// with several it depends on who waits for whom. So the load threads read the
+// CPU's own counter ([host.Counter]) where sources are compared, at the same
+// cost under all of them. Where there is none to rely on, they read the
+// kernel's clock as always, and no verdict is given (the doubt own-clock).
+//
+// Before anything is started the source in use is written into the journal
+// ([host.Journal]) and the right to switch taken, which one process can have. It
+// is put back when the run ends, by whatever error, signal or panic. After a
+// SIGKILL the next run does so, or pgtare restore ([Restore]).
+//
 // # Stopping by width
 //
 // With --until the runs go on until every deciding interval is narrow enough.
 // Looks come at 30 generations (10 runs) and each quarter more, by way of the
 // record and the code that prints it. Stopping by a verdict instead would
 // raise false alarms fourfold.
+//
+// # Several settings
+//
+// They are varied one at a time, and all at their last values together (the sum
+// need not be what its parts are). With --combine full every combination is a
+// cell, compared with the baseline like the others.
 //
 // # Note: lengths
 //

@@ -173,8 +173,13 @@ func (r *runner) openCell(ctx context.Context, p *panel, cell, generation int) (
 	return l, nil
 }
 
-// slice runs a slice with the grace that holds now.
+// slice runs a slice under its cell's clock source, with the grace that holds
+// now. All CPUs stand still while the source is switched, which is before the
+// head, whose transactions meet what that does to caches.
 func (r *runner) slice(ctx context.Context, l *load, s workload.Slice) (workload.Result, error) {
+	if err := r.useClock(l.cell, s.Length > 0 || s.Latencies != nil); err != nil {
+		return workload.Result{}, err
+	}
 	s.Grace = r.grace()
 	return l.Run(ctx, s)
 }

@@ -100,7 +100,7 @@ func (p *Plan) homeless(i int, v variant, s server.Setting) bool {
 func (r *runner) launchScout(ctx context.Context, i int) (inst *instance, lacking map[string]string, err error) {
 	lacking = map[string]string{}
 	for {
-		planned := Instance{ID: fmt.Sprintf("i%d", i+1), Server: i}
+		planned := Instance{ID: fmt.Sprintf("i%d", i+1), Server: i, Env: r.plan.Spec.firstEnv()}
 		if r.found[i].Conninfo == "" {
 			s := r.plan.asked
 			planned.Conf = withLibraries(nil, slices.DeleteFunc(compact(append(s.named(), s.implied()...)), func(l string) bool { return lacking[l] != "" }))

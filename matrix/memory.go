@@ -26,7 +26,7 @@ func (p *Plan) need(batch int) (ordinary, huge int64) {
 		}
 		switch {
 		case in.Blocks:
-			own += int64(p.Spec.Clients) * sessionMemory
+			own += int64(slices.Max(p.Spec.Clients)) * sessionMemory
 			block, blockHuge = max(block, own), max(blockHuge, reserved)
 		case in.Batch == batch:
 			ordinary += own + int64(p.sessionsOf(i))*sessionMemory
@@ -53,7 +53,7 @@ func (p *Plan) sessionsOf(instance int) (n int) {
 		here := 0
 		for _, c := range p.panelCells(k) {
 			if p.Cells[c].instance == instance {
-				here += p.Spec.Clients
+				here += p.Panels[k].Clients
 			}
 		}
 		n = max(n, here)
@@ -115,13 +115,13 @@ func size(bytes int64) string {
 // batchRows divides the rows of the slice schedule so that the instances of
 // each part, all of which hold the baseline, its control and their own, have
 // room at once. One part where all fit.
-func (p *Plan) batchRows(mode Mode, variants []variant, rows []int) [][]int {
+func (p *Plan) batchRows(panel Panel, variants []variant, rows []int) [][]int {
 	if p.Spec.Memory == nil {
 		return [][]int{rows}
 	}
 	try := func(rows []int) bool {
 		q := &Plan{Spec: p.Spec, asked: p.asked, known: p.known}
-		q.addPanel(mode, server.SliceSchedule, 0, variants, rows)
+		q.addPanel(panel, variants, rows)
 		return q.fits(0)
 	}
 	if try(rows) {

@@ -6,11 +6,13 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"pgtare/matrix/server"
 	"pgtare/results"
+	"pgtare/workload"
 )
 
 // Plan is a matrix before it is measured. [NewPlan] makes it without touching
@@ -35,6 +37,7 @@ type Instance struct {
 	Server  int              // index into Spec.Servers
 	Control bool             // holds only a twin of the first server's baseline
 	Copy    int              // of several such
+	Env     []string         // in its environment: NAME=VALUE
 	Conf    []server.Setting // in its configuration, besides what all of its server have
 	Init    []server.Setting // what its cluster is made with, likewise
 	// Batch: where there is no room for all instances at once, those of one
@@ -49,6 +52,9 @@ type Instance struct {
 type Panel struct {
 	ID       string
 	Mode     Mode
+	Protocol workload.Protocol
+	Clients  int
+	Threads  int
 	Schedule string // slice or block
 	Batch    int    // of its instances
 }
@@ -57,6 +63,7 @@ type Panel struct {
 type Cell struct {
 	results.Cell
 	Settings []server.Setting // that its sessions give, in the order of --set
+	Clock    string           // the kernel's clock source while it runs; "": whatever it is
 	variant  string           // label of its settings: the baseline's is ""
 	instance int              // index into Plan.Instances
 	panel    int              // index into Plan.Panels
@@ -124,18 +131,27 @@ func newPlan(spec Spec, k known) (*Plan, error) {
 	}
 	if p.Spec.Schedule == server.BlockSchedule {
 		sliced = nil // whatever varies, and if it is the variables or nothing
-	} else if len(blocks) > 1 && len(sliced) == 1 && len(spec.Servers) == 1 && len(spec.combinations()) == 1 {
+	} else if len(blocks) > 1 && len(sliced) == 1 && len(spec.places()) == 1 && len(spec.combinations()) == 1 {
 		sliced = nil // nothing is left to compare in slices
 	}
 	p.addAxes()
 	for _, mode := range spec.Modes {
-		if sliced != nil {
-			for batch, rows := range p.batchRows(mode, variants, sliced) {
-				p.addPanel(mode, server.SliceSchedule, batch, variants, rows)
-			}
+		parts := [][]int(nil)
+		if sliced != nil { // alike for all panels, which have their instances in common
+			parts = p.batchRows(Panel{Mode: mode, Protocol: spec.Protocols[0], Clients: slices.Max(spec.Clients), Threads: spec.Threads, Schedule: server.SliceSchedule}, variants, sliced)
 		}
-		if len(blocks) > 1 || sliced == nil {
-			p.addPanel(mode, server.BlockSchedule, 0, variants, blocks)
+		for _, protocol := range spec.Protocols {
+			for _, clients := range spec.Clients {
+				panel := Panel{Mode: mode, Protocol: protocol, Clients: clients, Threads: min(spec.Threads, clients), Schedule: server.SliceSchedule}
+				for batch, rows := range parts {
+					panel.Batch = batch
+					p.addPanel(panel, variants, rows)
+				}
+				if len(blocks) > 1 || sliced == nil {
+					panel.Schedule, panel.Batch = server.BlockSchedule, 0
+					p.addPanel(panel, variants, blocks)
+				}
+			}
 		}
 	}
 	if p.Spec.Runs == 0 {
@@ -184,8 +200,9 @@ func (p *Plan) checkInstances() error {
 	return nil
 }
 
-// variants lists the settings' combinations: the baseline, one setting at a
-// time, and all of them at their last values where two or more vary.
+// variants lists the settings' combinations, the baseline first: one setting
+// at a time, and all of them at their last values where two or more vary; or,
+// with Full, every combination.
 func (s Spec) variants() []variant {
 	settings := func(pick func(axis int) string) (list []server.Setting) {
 		for i, a := range s.Settings {
@@ -197,6 +214,9 @@ func (s Spec) variants() []variant {
 	first := func(axis int) string { return s.Settings[axis].Values[0] }
 
 	list := []variant{{label: "", settings: settings(first)}}
+	if s.Full {
+		return append(list, s.product(settings)...)
+	}
 	varying := 0
 	for i, a := range s.Settings {
 		if len(a.Values) > 1 {
@@ -220,50 +240,151 @@ func (s Spec) variants() []variant {
 	return list
 }
 
-// combinations is the cross product of the variables' values, the first
-// values first.
-func (s Spec) combinations() []map[string]string {
-	list := []map[string]string{{}}
+// product is every combination of the settings' values but the first values,
+// the last setting's changing fastest. A combination is labelled by what it
+// differs in.
+func (s Spec) product(settings func(pick func(axis int) string) []server.Setting) (list []variant) {
+	at := make([]int, len(s.Settings))
+	for {
+		axis := len(at) - 1
+		for ; axis >= 0; axis-- {
+			if at[axis]++; at[axis] < len(s.Settings[axis].Values) {
+				break
+			}
+			at[axis] = 0
+		}
+		if axis < 0 {
+			return list
+		}
+		var label []string
+		for i, a := range s.Settings {
+			if at[i] > 0 {
+				label = append(label, a.Name+"="+a.Values[at[i]])
+			}
+		}
+		list = append(list, variant{label: strings.Join(label, ", "), settings: settings(func(axis int) string { return s.Settings[axis].Values[at[axis]] })})
+	}
+}
+
+// place is where cells run: a server in an environment. Each has instances of
+// its own.
+type place struct {
+	server int
+	env    []string // a value for each of Spec.Env
+}
+
+// places is the cross product of the servers and the environment's values.
+func (s Spec) places() (list []place) {
+	for i := range s.Servers {
+		here := []place{{server: i}}
+		for _, e := range s.Env {
+			var next []place
+			for _, value := range e.Values {
+				for _, p := range here {
+					next = append(next, place{i, append(slices.Clone(p.env), value)})
+				}
+			}
+			here = next
+		}
+		list = append(list, here...)
+	}
+	return list
+}
+
+// environment is what the servers of a place are given, as NAME=VALUE.
+func (s Spec) environment(p place) (env []string) {
+	for i, e := range s.Env {
+		if p.env[i] != Unset {
+			env = append(env, e.Name+"="+p.env[i])
+		}
+	}
+	return env
+}
+
+// combination is what cells differ in that can share an instance, beside the
+// settings.
+type combination struct {
+	vars  map[string]string
+	clock string
+}
+
+func (c combination) equal(o combination) bool {
+	return c.clock == o.clock && maps.Equal(c.vars, o.vars)
+}
+
+// combinations is the cross product of the variables' values and the clock
+// sources, the first values first.
+func (s Spec) combinations() []combination {
+	list := []combination{{vars: map[string]string{}}}
 	for _, v := range s.Vars {
-		var next []map[string]string
+		var next []combination
 		for _, value := range v.Values {
 			for _, c := range list {
-				c = maps.Clone(c)
-				c[v.Name] = value
+				c.vars = maps.Clone(c.vars)
+				c.vars[v.Name] = value
 				next = append(next, c)
 			}
 		}
 		list = next
 	}
-	return list
-}
-
-func (p *Plan) addAxes() {
-	var labels, modes, variants []string
-	for _, s := range p.Spec.Servers {
-		labels = append(labels, plannedLabel(s))
+	if len(s.Clocksources) == 0 {
+		return list
 	}
-	for _, m := range p.Spec.Modes {
-		modes = append(modes, string(m))
-	}
-	for _, v := range p.Spec.variants() {
-		variants = append(variants, v.label)
-	}
-	p.Axes = []results.Axis{{Name: "server", Values: labels}, {Name: "workload", Values: []string{p.Spec.Workload.Name()}},
-		{Name: "mode", Values: modes}}
-	for _, v := range p.Spec.Vars {
-		if len(v.Values) > 1 {
-			p.Axes = append(p.Axes, results.Axis{Name: v.Name, Values: v.Values})
+	var next []combination
+	for _, clock := range s.Clocksources {
+		for _, c := range list {
+			next = append(next, combination{c.vars, clock})
 		}
 	}
-	p.Axes = append(p.Axes, results.Axis{Name: "setting", Values: variants})
+	return next
+}
+
+func (p *Plan) addAxes() { p.Axes = p.Spec.axes() }
+
+// axes are those of the record: the usual four, and others that have several
+// values.
+func (s Spec) axes() []results.Axis {
+	var labels, modes, variants []string
+	for _, spec := range s.Servers {
+		labels = append(labels, plannedLabel(spec))
+	}
+	for _, m := range s.Modes {
+		modes = append(modes, string(m))
+	}
+	for _, v := range s.variants() {
+		variants = append(variants, v.label)
+	}
+	axes := []results.Axis{{Name: "server", Values: labels}, {Name: "workload", Values: []string{s.Workload.Name()}},
+		{Name: "mode", Values: modes}}
+	add := func(name string, values []string) {
+		if len(values) > 1 {
+			axes = append(axes, results.Axis{Name: name, Values: values})
+		}
+	}
+	var protocols, clients []string
+	for _, protocol := range s.Protocols {
+		protocols = append(protocols, string(protocol))
+	}
+	for _, n := range s.Clients {
+		clients = append(clients, strconv.Itoa(n))
+	}
+	add("protocol", protocols)
+	add("clients", clients)
+	for _, e := range s.Env {
+		add(e.axis(), e.Values)
+	}
+	for _, v := range s.Vars {
+		add(v.Name, v.Values)
+	}
+	add("clocksource", s.Clocksources)
+	return append(axes, results.Axis{Name: "setting", Values: variants})
 }
 
 // instanceFor is the index of an instance, which is made if the plan has none
 // like it.
 func (p *Plan) instanceFor(want Instance) int {
 	i := slices.IndexFunc(p.Instances, func(in Instance) bool {
-		return in.Server == want.Server && in.Control == want.Control && in.Copy == want.Copy && in.Blocks == want.Blocks && in.Batch == want.Batch && slices.Equal(in.Conf, want.Conf) && slices.Equal(in.Init, want.Init)
+		return in.Server == want.Server && in.Control == want.Control && in.Copy == want.Copy && in.Blocks == want.Blocks && in.Batch == want.Batch && slices.Equal(in.Conf, want.Conf) && slices.Equal(in.Init, want.Init) && slices.Equal(in.Env, want.Env)
 	})
 	if i < 0 {
 		i = len(p.Instances)
@@ -278,21 +399,20 @@ func (p *Plan) instanceFor(want Instance) int {
 //
 // Panels of the batches after the first hold the baseline only for what is
 // compared with it.
-func (p *Plan) addPanel(mode Mode, schedule string, batch int, variants []variant, rows []int) {
-	spec, panel := p.Spec, len(p.Panels)
-	p.Panels = append(p.Panels, Panel{ID: string(rune('a' + panel)), Mode: mode, Schedule: schedule, Batch: batch})
-	id := p.Panels[panel].ID
-	combinations := spec.combinations()
+func (p *Plan) addPanel(add Panel, variants []variant, rows []int) {
+	spec, panel, schedule, batch := p.Spec, len(p.Panels), add.Schedule, add.Batch
+	add.ID = panelID(panel)
+	p.Panels = append(p.Panels, add)
+	id := add.ID
+	combinations, places := spec.combinations(), spec.places()
 	split := p.split(variants, rows)
 	// Cells of the block schedule have their instances to themselves, unless
 	// all that they differ in is a matter of their sessions.
-	alone := schedule == server.BlockSchedule && (split.configures() || len(spec.Servers) > 1)
-
-	// at finds a cell by its place in the cross product.
-	type coordinates struct{ server, vars, variant int }
-	at := map[coordinates]string{}
-	on := map[string]int{} // cell -> instance
-	add := func(c Cell, in Instance, v variant) string {
+	alone := schedule == server.BlockSchedule && (split.configures() || len(places) > 1)
+	at := map[coordinates]string{} // a cell by its place in the cross product
+	on := map[string]int{}         // cell -> instance
+	addCell := func(c Cell, in Instance, where place, combined combination, v variant) string {
+		in.Server, in.Env = where.server, spec.environment(where)
 		c.Status, c.Reason = "ok", p.lacks(in.Server, v, variants[0])
 		given := v
 		if c.Reason != "" {
@@ -305,7 +425,7 @@ func (p *Plan) addPanel(mode Mode, schedule string, batch int, variants []varian
 		c.instance, c.panel, c.Panel = p.instanceFor(in), panel, id
 		c.ID = fmt.Sprintf("%s%d", id, 1+len(p.panelCells(panel)))
 		c.Server, c.Instance = plannedLabel(spec.Servers[in.Server]), p.Instances[c.instance].ID
-		c.Schedule = schedule
+		c.Schedule, c.Vars, c.Clock = schedule, combined.vars, combined.clock
 		if c.Isolation == "" {
 			how, err := p.runningOf(v, variants[0])
 			if err != nil {
@@ -313,7 +433,7 @@ func (p *Plan) addPanel(mode Mode, schedule string, batch int, variants []varian
 			}
 			c.Isolation = how.isolation
 		}
-		c.Axes = map[string]string{"server": c.Server, "mode": string(mode), "workload": spec.Workload.Name(), "setting": v.label}
+		c.Axes = spec.coordinatesOf(add, where, combined, v)
 		c.variant = v.label
 		c.Cell.Settings = map[string]string{}
 		for _, s := range v.settings {
@@ -321,20 +441,16 @@ func (p *Plan) addPanel(mode Mode, schedule string, batch int, variants []varian
 				c.Cell.Settings[s.Name] = s.Value
 			}
 		}
-		for _, v := range spec.Vars {
-			if len(v.Values) > 1 {
-				c.Axes[v.Name] = c.Vars[v.Name]
-			}
-		}
 		on[c.ID] = c.instance
 		p.Cells = append(p.Cells, c)
 		return c.ID
 	}
 
-	for s := range spec.Servers {
-		for v, vars := range combinations {
+	for s, where := range places {
+		for v, combined := range combinations {
 			for _, k := range rows {
-				at[coordinates{s, v, k}] = add(Cell{Cell: results.Cell{Label: variants[k].label, Vars: vars, Baseline: v == 0 && k == 0}}, Instance{Server: s}, variants[k])
+				first := v == 0 && k == 0 && spec.firstEnvironment(where)
+				at[coordinates{s, v, k}] = addCell(Cell{Cell: results.Cell{Label: variants[k].label, Baseline: first}}, Instance{}, where, combined, variants[k])
 			}
 		}
 	}
@@ -355,7 +471,7 @@ func (p *Plan) addPanel(mode Mode, schedule string, batch int, variants []varian
 			instances = true
 		}
 	}
-	for s := range spec.Servers {
+	for s := range places {
 		for v := range combinations {
 			for _, k := range rows {
 				sessions = sessions || v+k > 0 && shared(at[coordinates{s, v, k}], at[coordinates{s, 0, 0}])
@@ -365,17 +481,17 @@ func (p *Plan) addPanel(mode Mode, schedule string, batch int, variants []varian
 	sessions = sessions || !instances || spec.Controls > 1
 	twins := map[string]string{} // baseline -> its twin on the same instance
 	var further []results.PlannedComparison
-	for s := range spec.Servers {
+	for s, where := range places {
 		baseline := at[coordinates{s, 0, 0}]
 		for n := range spec.Controls {
 			if !sessions || alone && s > 0 {
 				break
 			}
-			own := Instance{Server: s}
+			own := Instance{}
 			if alone {
 				own.Control, own.Copy = true, n
 			}
-			id := add(Cell{Cell: results.Cell{Label: "control", Vars: combinations[0], ControlOf: baseline}}, own, variants[0])
+			id := addCell(Cell{Cell: results.Cell{Label: "control", ControlOf: baseline}}, own, where, combinations[0], variants[0])
 			if n == 0 {
 				twins[baseline] = id
 				p.Controls = append(p.Controls, results.PlannedControl{Panel: p.Panels[panel].ID, Cell: id, Against: baseline, ReplicateUnit: unit(id, baseline)})
@@ -387,8 +503,8 @@ func (p *Plan) addPanel(mode Mode, schedule string, batch int, variants []varian
 	instanceTwin := ""
 	if instances && spec.Controls > 0 && !(alone && sessions) {
 		baseline := at[coordinates{0, 0, 0}]
-		instanceTwin = add(Cell{Cell: results.Cell{Label: "control instance", Vars: combinations[0], ControlOf: baseline, Isolation: server.InstanceIsolation}},
-			Instance{Control: true}, variants[0])
+		instanceTwin = addCell(Cell{Cell: results.Cell{Label: "control instance", ControlOf: baseline, Isolation: server.InstanceIsolation}},
+			Instance{Control: true}, places[0], combinations[0], variants[0])
 		p.Controls = append(p.Controls, results.PlannedControl{Panel: p.Panels[panel].ID, Cell: instanceTwin, Against: baseline, ReplicateUnit: "run"})
 	}
 
@@ -403,8 +519,8 @@ func (p *Plan) addPanel(mode Mode, schedule string, batch int, variants []varian
 		}
 		p.Comparisons = append(p.Comparisons, c)
 	}
-	for s := range spec.Servers {
-		for v, vars := range combinations {
+	for s, where := range places {
+		for v, combined := range combinations {
 			for _, k := range rows {
 				here := coordinates{s, v, k}
 				if k > 0 {
@@ -414,12 +530,25 @@ func (p *Plan) addPanel(mode Mode, schedule string, batch int, variants []varian
 					continue // the panel in slices, if there is one, compares these better
 				}
 				for _, axis := range spec.Vars {
-					if first := combinationAtFirst(combinations, vars, axis); first != v {
+					first := combined
+					first.vars = maps.Clone(combined.vars)
+					first.vars[axis.Name] = axis.Values[0]
+					if first := combinationLike(combinations, first); first != v {
 						compare(here, coordinates{s, first, k}, axis.Name)
 					}
 				}
-				if s > 0 {
-					compare(here, coordinates{0, v, k}, "server")
+				if combined.clock != combinations[0].clock {
+					compare(here, coordinates{s, combinationLike(combinations, combination{combined.vars, combinations[0].clock}), k}, "clocksource")
+				}
+				for i, e := range spec.Env {
+					first := place{where.server, slices.Clone(where.env)}
+					first.env[i] = e.Values[0]
+					if first := placeLike(places, first); first != s {
+						compare(here, coordinates{first, v, k}, e.axis())
+					}
+				}
+				if where.server > 0 {
+					compare(here, coordinates{placeLike(places, place{0, where.env}), v, k}, "server")
 				}
 			}
 		}
@@ -439,14 +568,62 @@ func (p *Plan) addPanel(mode Mode, schedule string, batch int, variants []varian
 	}
 }
 
-// combinationAtFirst finds the combination that differs from vars only in that
-// axis is at its first value.
-func combinationAtFirst(combinations []map[string]string, vars map[string]string, axis VarAxis) int {
-	want := maps.Clone(vars)
-	want[axis.Name] = axis.Values[0]
-	i := slices.IndexFunc(combinations, func(c map[string]string) bool { return maps.Equal(c, want) })
+// coordinates are a cell's place in the cross product of a panel: indices into
+// places, combinations and variants.
+type coordinates struct{ place, combined, variant int }
+
+// panelID is a, b, ... z, a', b', ...: a letter in most matrices.
+func panelID(panel int) string {
+	return string(rune('a'+panel%26)) + strings.Repeat("'", panel/26)
+}
+
+// coordinatesOf are a cell's values by axis.
+func (s Spec) coordinatesOf(p Panel, where place, combined combination, v variant) map[string]string {
+	axes := map[string]string{"server": plannedLabel(s.Servers[where.server]), "mode": string(p.Mode), "workload": s.Workload.Name(), "setting": v.label}
+	if len(s.Protocols) > 1 {
+		axes["protocol"] = string(p.Protocol)
+	}
+	if len(s.Clients) > 1 {
+		axes["clients"] = strconv.Itoa(p.Clients)
+	}
+	for i, e := range s.Env {
+		if len(e.Values) > 1 {
+			axes[e.axis()] = where.env[i]
+		}
+	}
+	for _, a := range s.Vars {
+		if len(a.Values) > 1 {
+			axes[a.Name] = combined.vars[a.Name]
+		}
+	}
+	if combined.clock != "" {
+		axes["clocksource"] = combined.clock
+	}
+	return axes
+}
+
+// firstEnvironment says whether a place has the environment's first values.
+func (s Spec) firstEnvironment(p place) bool {
+	for i, e := range s.Env {
+		if p.env[i] != e.Values[0] {
+			return false
+		}
+	}
+	return true
+}
+
+func combinationLike(list []combination, want combination) int {
+	i := slices.IndexFunc(list, want.equal)
 	if i < 0 {
-		panic("matrix: a combination of variables has no counterpart at the axis's first value")
+		panic("matrix: a combination has no counterpart at an axis's first value")
+	}
+	return i
+}
+
+func placeLike(list []place, want place) int {
+	i := slices.IndexFunc(list, func(p place) bool { return p.server == want.server && slices.Equal(p.env, want.env) })
+	if i < 0 {
+		panic("matrix: a place has no counterpart at an axis's first value")
 	}
 	return i
 }
@@ -465,12 +642,13 @@ func (p *Plan) panelCells(panel int) (list []int) {
 // panel is measured: the largest instance's, the others get idle ones. A block
 // is alone.
 func (p *Plan) Sessions(panel int) int {
+	clients := p.Panels[panel].Clients
 	if p.Panels[panel].Schedule == server.BlockSchedule {
-		return p.Spec.Clients
+		return clients
 	}
 	perInstance := map[int]int{}
 	for _, i := range p.panelCells(panel) {
-		perInstance[p.Cells[i].instance] += p.Spec.Clients
+		perInstance[p.Cells[i].instance] += clients
 	}
 	return slices.Max(slices.Collect(maps.Values(perInstance)))
 }
@@ -479,11 +657,14 @@ func (p *Plan) Sessions(panel int) int {
 // what heads, warm-ups, connecting and starts add was found to be between a
 // third and two thirds of it on a 2-core VM.
 func (p *Plan) Expected() time.Duration {
-	perRun := p.Spec.Duration
-	if p.Spec.Transactions > 0 {
-		perRun = time.Duration(p.Spec.Transactions) * 40 * time.Microsecond * time.Duration(p.Spec.Clients)
+	measured := time.Duration(0)
+	for _, c := range p.Cells {
+		perRun := p.Spec.Duration
+		if p.Spec.Transactions > 0 {
+			perRun = time.Duration(p.Spec.Transactions) * 40 * time.Microsecond * time.Duration(p.Panels[c.panel].Clients)
+		}
+		measured += time.Duration(p.Spec.Runs) * perRun
 	}
-	measured := time.Duration(len(p.Cells)*p.Spec.Runs) * perRun
 	starts := 0
 	for _, in := range p.Instances {
 		starts++
@@ -509,7 +690,14 @@ func (p *Plan) Print(w io.Writer) error {
 	}
 	fmt.Fprintf(b, "%d cells in %d panels on %d instances, %s of %s per cell; about %v (a guess before the pilot)\n",
 		len(p.Cells), len(p.Panels), len(p.Instances), runs, s.perRun(), p.Expected().Round(time.Second))
-	fmt.Fprintf(b, "workload %s, protocol %s, %d clients, %d threads, seed %d\n", s.Workload.Name(), s.Protocol, s.Clients, s.Threads, s.Seed)
+	if len(s.Protocols) == 1 && len(s.Clients) == 1 {
+		fmt.Fprintf(b, "workload %s, protocol %s, %d clients, %d threads, seed %d\n", s.Workload.Name(), s.Protocols[0], s.Clients[0], s.Threads, s.Seed)
+	} else {
+		fmt.Fprintf(b, "workload %s, seed %d\n", s.Workload.Name(), s.Seed)
+	}
+	if len(s.Clocksources) > 0 {
+		fmt.Fprintf(b, "clock source %s, switched between slices or blocks and put back at the end\n", strings.Join(s.Clocksources, " and "))
+	}
 	if text := p.batchLine(); text != "" {
 		fmt.Fprintf(b, "%s\n", text)
 	}
@@ -526,6 +714,9 @@ func (p *Plan) Print(w io.Writer) error {
 		}
 		if p.batches() > 1 && !inst.Blocks {
 			role += fmt.Sprintf(", batch %d of %d", inst.Batch+1, p.batches())
+		}
+		if env := p.envLine(inst); env != "" {
+			role += ", environment " + env
 		}
 		if inst.Control {
 			role += ", control: holds the twin of the baseline"
@@ -546,7 +737,14 @@ func (p *Plan) Print(w io.Writer) error {
 		fmt.Fprintf(b, "instance %s: %s%s\n", inst.ID, name, role)
 	}
 	for i, panel := range p.Panels {
-		fmt.Fprintf(b, "\npanel %s: %s, %s, schedule %s, %d sessions per instance\n", panel.ID, s.Workload.Name(), panel.Mode, panel.Schedule, p.Sessions(i))
+		load := ""
+		if len(s.Protocols) > 1 {
+			load += ", " + string(panel.Protocol)
+		}
+		if len(s.Clients) > 1 {
+			load += fmt.Sprintf(", %d clients, %d threads", panel.Clients, panel.Threads)
+		}
+		fmt.Fprintf(b, "\npanel %s: %s, %s%s, schedule %s, %d sessions per instance\n", panel.ID, s.Workload.Name(), panel.Mode, load, panel.Schedule, p.Sessions(i))
 		if panel.Schedule == server.BlockSchedule {
 			fmt.Fprintf(b, "  a checkpoint before each block and, where it writes, %d forced in it\n", forcedCheckpoints)
 		}
@@ -555,6 +753,9 @@ func (p *Plan) Print(w io.Writer) error {
 			var parts []string
 			for _, v := range s.Vars {
 				parts = append(parts, v.Name+"="+c.Vars[v.Name])
+			}
+			if len(s.Clocksources) > 1 {
+				parts = append(parts, "clocksource="+c.Clock)
 			}
 			for _, a := range s.Settings {
 				if value, found := c.Cell.Settings[a.Name]; found {
@@ -585,6 +786,25 @@ func (p *Plan) Print(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// envLine shows of an instance's environment the variables that are axes: the
+// value of another may be a secret.
+func (p *Plan) envLine(in Instance) string {
+	var parts []string
+	for _, e := range p.Spec.Env {
+		if len(e.Values) < 2 {
+			continue
+		}
+		value := Unset
+		for _, v := range in.Env {
+			if name, text, _ := strings.Cut(v, "="); name == e.Name {
+				value = text
+			}
+		}
+		parts = append(parts, e.Name+"="+value)
+	}
+	return strings.Join(parts, " ")
 }
 
 func (s Spec) perRun() string {

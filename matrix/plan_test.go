@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -56,7 +57,7 @@ func TestPlan(t *testing.T) {
 			Modes: []Mode{PerStatement, SingleTransaction}},
 		"servers":        {Workload: builtinWorkload(t, "select1"), Servers: serverSpecs(t, "13", "18"), Settings: three[:1], Controls: 1},
 		"servers-source": {Workload: builtinWorkload(t, "select1"), Servers: serverSpecs(t, "src:postgres#REL_17_STABLE", "new=src:../postgres"), Controls: 1},
-		"servers-bare":   {Workload: builtinWorkload(t, "insert"), Servers: serverSpecs(t, "13", "16", "18"), Controls: 1, Clients: 8, Threads: 2},
+		"servers-bare":   {Workload: builtinWorkload(t, "insert"), Servers: serverSpecs(t, "13", "16", "18"), Controls: 1, Clients: []int{8}, Threads: 2},
 		"variable": {Workload: scriptWorkload(t, "select count(*) from generate_series(1, :n)"), Controls: 1,
 			Vars: []VarAxis{{Name: "n", Values: []string{"1000", "2000", "3000"}}}},
 		"variable-setting": {Workload: scriptWorkload(t, "select :n"), Controls: 1, Settings: []SettingAxis{set("jit", "off", "on"), set("work_mem", "4MB")},
@@ -71,6 +72,13 @@ func TestPlan(t *testing.T) {
 			Conf: []server.Setting{{Name: "work_mem", Value: "8MB"}, {Name: "archive_command", Value: "secret"}}},
 		"cluster-servers": {Workload: builtinWorkload(t, "select1"), Controls: 1, Servers: serverSpecs(t, "13", "18"),
 			Settings: []SettingAxis{{Name: "wal_segment_size", Values: []string{"16MB", "64MB"}, Cluster: true}, {Name: "encoding", Values: []string{"UTF8"}, Cluster: true}}},
+		// Cells of one instance, with a twin under the baseline's source.
+		"clocksource": {Workload: builtinWorkload(t, "select1"), Settings: three[:1], Controls: 1, Clocksources: []string{"tsc", "kvm-clock"}},
+		"environment": {Workload: builtinWorkload(t, "select1"), Settings: three[:1], Controls: 1, Servers: serverSpecs(t, "13", "18"),
+			Env: []EnvAxis{{"MALLOC_ARENA_MAX", []string{"unset", "1"}}, {"SECRET", []string{"sesame"}}}},
+		"panels": {Workload: builtinWorkload(t, "select1"), Settings: three[:1], Controls: 1, Clients: []int{1, 8}, Threads: 2,
+			Protocols: []workload.Protocol{workload.Simple, workload.Prepared}, Columns: []string{"clients", "track_activities"}},
+		"full":        {Workload: builtinWorkload(t, "select1"), Settings: append(three[:2:2], set("statement_timeout", "0", "100", "100s")), Full: true, Controls: 1},
 		"equal":       {Workload: builtinWorkload(t, "select1"), Controls: 9},
 		"no-controls": {Workload: builtinWorkload(t, "select1"), Settings: three[:2], Transactions: 1000},
 	} {
@@ -160,6 +168,57 @@ func TestComparisons(t *testing.T) {
 	}
 }
 
+// So it is with environments, whose cells share no instance, and with clock
+// sources, whose cells do.
+func TestComparisonsOfPlaces(t *testing.T) {
+	p, err := NewPlan(Spec{Workload: builtinWorkload(t, "select1"), Servers: serverSpecs(t, "13", "18"), Controls: 1,
+		Settings: []SettingAxis{set("jit", "off", "on")}, Clocksources: []string{"tsc", "kvm-clock", "hpet"},
+		Env: []EnvAxis{{"A", []string{"unset", "1"}}, {"B", []string{"", "1", "2"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells := map[string]Cell{}
+	for _, c := range p.Cells {
+		cells[c.ID] = c
+		in := p.Instances[c.instance]
+		want := []string{}
+		if c.Axes["env.A"] == "1" {
+			want = append(want, "A=1")
+		}
+		want = append(want, "B="+c.Axes["env.B"])
+		if !slices.Equal(in.Env, want) || c.Axes["clocksource"] != c.Clock {
+			t.Errorf("cell %s with %v runs under %s on an instance with %q", c.ID, c.Axes, c.Clock, in.Env)
+		}
+	}
+	for _, c := range p.Comparisons {
+		x, b := cells[c.Cell], cells[c.Against]
+		var differ []string
+		for axis := range x.Axes {
+			if x.Axes[axis] != b.Axes[axis] {
+				differ = append(differ, axis)
+			}
+		}
+		if !slices.Equal(differ, []string{c.Axis}) {
+			t.Errorf("%s against %s: differ in %v, expected %s only", x.ID, b.ID, differ, c.Axis)
+		}
+		sharing := c.Axis == "setting" || c.Axis == "clocksource"
+		if want := map[bool]string{true: "generation", false: "run"}[sharing]; c.ReplicateUnit != want || (x.Instance == b.Instance) != sharing {
+			t.Errorf("%s against %s, axis %s: replicate %s on %s and %s", x.ID, b.ID, c.Axis, c.ReplicateUnit, x.Instance, b.Instance)
+		}
+		if twin := cells[c.Twin]; c.Twin != "" && (twin.ControlOf != c.Against || twin.Clock != b.Clock) {
+			t.Errorf("%s: twin %s repeats %q under %s", x.ID, c.Twin, twin.ControlOf, twin.Clock)
+		}
+	}
+	// 12 places x 3 sources x 2: half differ in the setting, 2 of 3 in the source,
+	// half in A, 2 of 3 in B, half in the server.
+	if want := 36 + 48 + 36 + 48 + 36; len(p.Comparisons) != want {
+		t.Errorf("%d comparisons, expected %d", len(p.Comparisons), want)
+	}
+	if len(p.Instances) != 13 || len(p.Controls) != 13 {
+		t.Errorf("%d instances and %d controls, expected one for each place, and a twin", len(p.Instances), len(p.Controls))
+	}
+}
+
 func TestParseAxes(t *testing.T) {
 	check := func(text, name string, values ...string) {
 		t.Helper()
@@ -174,6 +233,17 @@ func TestParseAxes(t *testing.T) {
 	check(`search_path="a, b",c`, "search_path", "a, b", "c")
 	check("x.y=a=b", "x.y", "a=b")
 	check(`application_name="say ""hi""",default`, "application_name", `say "hi"`, "default")
+	env := func(text, name string, values ...string) {
+		t.Helper()
+		e, err := ParseEnv(text)
+		if err != nil || e.Name != name || !slices.Equal(e.Values, values) {
+			t.Errorf("ParseEnv(%s) = %v, %v; expected %s %q", text, e, err, name, values)
+		}
+	}
+	env("A=", "A", "")
+	env("A=1", "A", "1")
+	env("A=unset,,b=c", "A", "unset", "", "b=c")
+	env(`LD_PRELOAD="a.so,b.so",unset`, "LD_PRELOAD", "a.so,b.so", "unset")
 }
 
 func TestRefused(t *testing.T) {
@@ -216,9 +286,9 @@ func TestRefused(t *testing.T) {
 	check(plan(Spec{Workload: select1, Slice: time.Nanosecond}), "500us to 10s")
 	check(plan(Spec{Workload: select1, Runs: 1000001}), "out of range")
 	check(plan(Spec{Workload: select1, Rounds: 1000001}), "out of range")
-	check(plan(Spec{Workload: select1, Clients: 1000001}), "out of range")
+	check(plan(Spec{Workload: select1, Clients: []int{1000001}}), "out of range")
 	check(plan(Spec{Workload: select1, Duration: 24 * time.Hour}), "out of range")
-	check(plan(Spec{Workload: select1, Clients: -1}), "at least 1")
+	check(plan(Spec{Workload: select1, Clients: []int{-1}}), "at least 1")
 	check(plan(Spec{Workload: select1, Schedule: "blocks"}), "there are slice and block")
 	check(plan(Spec{Workload: select1, Schedule: "block", Rounds: 30}), "a block is a whole run")
 	check(plan(Spec{Workload: select1, Until: 0.5}), "needs a control")
@@ -247,11 +317,27 @@ func TestRefused(t *testing.T) {
 	check(conf("segment_size=1"), "--with-segsize")
 	check(plan(Spec{Workload: select1, Conf: []server.Setting{{Name: "jit", Value: "on"}, {Name: "JIT", Value: "off"}}}), "given twice")
 	check(plan(Spec{Workload: select1, Servers: serverSpecs(t, "host=/tmp"), Conf: []server.Setting{{Name: "archive_command", Value: "hush"}}}), "--conf archive_command: the configuration of a running server")
-	check(plan(Spec{Workload: select1, Servers: serverSpecs(t, "host=/tmp"), Settings: []SettingAxis{set("synchronous_commit", "on", "off")}}), "can't give a running server")
+	check(plan(Spec{Workload: select1, Servers: serverSpecs(t, "host=/tmp"), Settings: []SettingAxis{set("synchronous_commit", "on", "off")}}), "--allow-alter-system lets pgtare")
 	env := func(text string) error { _, err := ParseEnv(text); return err }
 	check(env("LD_PRELOAD"), "expected NAME=VALUE")
 	check(env("A\nB=secret"), "expected NAME=VALUE")
 	check(env("PGPORT=5433"), "not passed on")
+	for _, text := range []string{`A="sesame`, "A=sesame,sesame", "A=sesame\nb"} {
+		if err := env(text); err == nil || strings.Contains(err.Error(), "sesame") {
+			t.Errorf("--env %q: %v", text, err)
+		}
+	}
+	check(plan(Spec{Workload: select1, Env: []EnvAxis{{"A", []string{"1"}}, {"A", []string{"2"}}}}), "--env A is given twice")
+	check(plan(Spec{Workload: select1, Servers: serverSpecs(t, "host=/tmp"), Env: []EnvAxis{{"A", []string{"1"}}}}), "environment of a running server")
+	check(plan(Spec{Workload: select1, Clocksources: []string{"tsc", "tsc"}}), "given twice")
+	check(plan(Spec{Workload: select1, Clients: []int{1, 2, 1}}), "given twice")
+	check(plan(Spec{Workload: select1, Clients: []int{1, 2}, Columns: []string{"client"}}), "did you mean clients?")
+	check(plan(Spec{Workload: select1, Columns: []string{"server"}}), "no such axis")
+	many := make([]string, 101)
+	for i := range many {
+		many[i] = strconv.Itoa(i)
+	}
+	check(plan(Spec{Workload: select1, Settings: []SettingAxis{set("statement_timeout", many...), set("lock_timeout", many...)}, Full: true}), "more than 10000 cells")
 	check(plan(Spec{Workload: select1, Settings: []SettingAxis{set("port", "5433")}}), "needs this setting to run its servers")
 	check(plan(Spec{Workload: select1, MaxTime: 1 << 62}), "--max-time at most")
 }

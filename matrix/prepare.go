@@ -117,15 +117,15 @@ func (r *runner) replan(k known) error {
 	return nil
 }
 
+// firstEnv is the baseline's environment.
+func (s Spec) firstEnv() []string { return s.environment(s.places()[0]) }
+
 // launch makes and starts one instance, or attaches to a server. What it
 // returns beside an error must be closed all the same.
 func (r *runner) launch(ctx context.Context, planned Instance, maxConnections int) (*instance, error) {
 	in := r.found[planned.Server]
 	inst := &instance{planned: planned, configuration: r.plan.configurationOf(planned), tables: map[int][]string{}}
 	if in.Conninfo != "" {
-		if len(r.plan.Spec.Env) > 0 {
-			return nil, usagef("--env: the environment of a running server (--server %s) can't be set; name its installation instead", in.Label)
-		}
 		attached, err := r.attach(ctx)
 		if err != nil {
 			return nil, err
@@ -140,10 +140,7 @@ func (r *runner) launch(ctx context.Context, planned Instance, maxConnections in
 		for _, s := range inst.conf {
 			inst.config.Settings[s.Name] = s.Value
 		}
-		inst.config.Initdb = inst.init
-		for _, v := range r.plan.Spec.Env {
-			inst.config.Env = append(inst.config.Env, v.Name+"="+v.Value)
-		}
+		inst.config.Initdb, inst.config.Env = inst.init, planned.Env
 		managed, err := r.manager.Create(ctx, in, inst.config)
 		if err != nil {
 			return inst, err
@@ -173,7 +170,7 @@ func (r *runner) startAll(ctx context.Context) (again bool, err error) {
 	batches := r.plan.batches() > 1 // then they are started in the order of these
 	for _, planned := range r.plan.Instances {
 		at := slices.IndexFunc(running, func(s instance) bool {
-			return s.planned.Server == planned.Server && s.planned.Control == planned.Control && s.planned.Copy == planned.Copy && s.configuration.equal(r.plan.configurationOf(planned)) &&
+			return s.planned.Server == planned.Server && s.planned.Control == planned.Control && s.planned.Copy == planned.Copy && s.configuration.equal(r.plan.configurationOf(planned)) && slices.Equal(s.planned.Env, planned.Env) &&
 				(s.managed == nil || s.config.MaxConnections == maxConnections)
 		})
 		inst := instance{planned: planned}
@@ -392,8 +389,8 @@ func (r *runner) checkSessions(ctx context.Context, i, sessions int) error {
 		return fmt.Errorf("read the free connections of %s: %w", inst.facts.Label, err)
 	}
 	if sessions > free {
-		return usagef("the cells need %d sessions at once (%d clients each), and %s has %d connections free: use fewer clients (-c) or fewer cells, or raise its max_connections",
-			sessions, r.plan.Spec.Clients, inst.facts.Label, free)
+		return usagef("the cells need %d sessions at once (up to %d clients each), and %s has %d connections free: use fewer clients (-c) or fewer cells, or raise its max_connections",
+			sessions, slices.Max(r.plan.Spec.Clients), inst.facts.Label, free)
 	}
 	return nil
 }
@@ -403,7 +400,7 @@ func (r *runner) place(ctx context.Context) (err error) {
 	r.pin = r.plan.Spec.Pin
 	managed := r.instances[0].managed != nil
 	if r.pin.Kind == "" {
-		if r.pin = (Pin{Kind: "none"}); r.plan.Spec.Clients == 1 && managed {
+		if r.pin = (Pin{Kind: "none"}); slices.Max(r.plan.Spec.Clients) == 1 && managed {
 			r.pin = Pin{Kind: "core", CPU: -1}
 		}
 	}
@@ -415,7 +412,7 @@ func (r *runner) place(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	r.wire, err = workload.NewWire(workload.WireConfig{Threads: r.plan.Spec.Threads, CPUs: r.clientCPUs})
+	r.wire, err = workload.NewWire(workload.WireConfig{Threads: r.plan.Spec.Threads, CPUs: r.clientCPUs, Clock: r.ownClock()})
 	return err
 }
 
@@ -432,7 +429,7 @@ func (r *runner) choose(ctx context.Context) error {
 			r.pin.CPU = quiet[0]
 		} else {
 			var found bool
-			if r.pin.Client, r.pin.Server, found = host.Apart(quiet, host.Siblings, spec.Clients, spec.Threads); !found {
+			if r.pin.Client, r.pin.Server, found = host.Apart(quiet, host.Siblings, slices.Max(spec.Clients), spec.Threads); !found {
 				return usagef("--pin split: this process may use CPUs %s only, which is one core; use --pin core or none", host.FormatList(host.CPUs()))
 			}
 		}

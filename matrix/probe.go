@@ -209,8 +209,8 @@ func (r *runner) makePanels() {
 	title := spec.Workload.Name()
 	for i, planned := range r.plan.Panels {
 		p := panel{index: i}
-		p.ID, p.Workload, p.Mode, p.Protocol = planned.ID, title, string(planned.Mode), string(spec.Protocol)
-		p.Clients, p.Threads, p.Script, p.Schedule, p.Pin = spec.Clients, spec.Threads, text, planned.Schedule, r.pin.String()
+		p.ID, p.Workload, p.Mode, p.Protocol = planned.ID, title, string(planned.Mode), string(planned.Protocol)
+		p.Clients, p.Threads, p.Script, p.Schedule, p.Pin = planned.Clients, planned.Threads, text, planned.Schedule, r.pin.String()
 		p.Sessions = r.plan.Sessions(i)
 		if r.plan.batches() > 1 && planned.Schedule == server.SliceSchedule {
 			p.Batch = planned.Batch + 1

@@ -48,6 +48,7 @@ func Run(ctx context.Context, plan *Plan, cfg RunConfig) (path string, err error
 	for _, stage := range []func(context.Context) error{
 		r.create,     // the record's file, so that a bad path is found now
 		r.undoBefore, // what pgtares that died have left
+		r.takeClock,  // the right to switch the kernel's clock source
 		r.start,      // installations and instances
 		r.probe,      // every setting, on every server
 		r.prepare,    // tables
@@ -81,7 +82,9 @@ type runner struct {
 	loglines    map[string]*loglines // by server
 	labels      []string             // of plan.Spec.Servers
 
-	journal      *host.Journal // of what must be undone; nil: nothing
+	journal      *host.Journal     // of what must be undone; nil: nothing
+	clock        *host.ClockSwitch // nil: nothing is switched
+	counter      *host.Counter     // the engine's clock where the kernel's is switched; nil: the kernel's
 	manager      *server.Manager
 	launched     int                     // instances so far
 	attached     *server.Attached        // the only server, where it is somebody else's; else nil
@@ -191,7 +194,10 @@ func (r *runner) begin(context.Context) error {
 		ID: r.id, Pgtare: r.cfg.Pgtare, Title: p.Title(), Started: r.started.UTC(),
 		Seed: p.Spec.Seed, Args: r.cfg.Args, Spec: spec, Until: p.Spec.Until, MaxSeconds: p.Spec.MaxTime.Seconds(),
 		Runs: p.Spec.Runs, RunSeconds: p.Spec.Duration.Seconds(), Transactions: p.Spec.Transactions, Unit: "tps", Margin: 1,
-		Environment: host.Facts(), Axes: p.Axes, Comparisons: p.Comparisons, Controls: p.Controls, Warnings: r.warnings,
+		Environment: host.Facts(), Axes: p.Axes, Comparisons: p.Comparisons, Controls: p.Controls, Warnings: r.warnings, Columns: p.Spec.Columns,
+	}
+	if err := r.weighClocks(&h.Environment); err != nil {
+		return err
 	}
 	if h.Transactions > 0 {
 		h.Unit, h.RunSeconds = "s", 0
@@ -247,11 +253,12 @@ func (r *runner) finish(ctx context.Context, err error) (string, error) {
 // left on a server that is somebody else's.
 func (r *runner) close() (err error) {
 	r.trace("close")
+	err = r.releaseClock() // first: it is the whole machine's
 	if r.wire != nil {
 		r.wire.Close()
 	}
 	if r.attached != nil {
-		err = r.attached.Close()
+		err = errors.Join(err, r.attached.Close())
 	}
 	if r.manager != nil {
 		if err := r.manager.Close(); err != nil {

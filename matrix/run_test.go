@@ -18,6 +18,7 @@ import (
 	"pgtare/matrix/server/servertest"
 	"pgtare/results"
 	"pgtare/results/stats"
+	"pgtare/workload"
 )
 
 func TestMain(m *testing.M) { servertest.Main(m) }
@@ -135,11 +136,131 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// Transactions of a cell run under its clock source and under no other, heads
+// and warm-ups included: what the kernel's file says is read by the transactions
+// themselves, which fail where it isn't tsc. Afterwards the source is what it was.
+func TestClocksource(t *testing.T) {
+	servertest.Start(t)
+	sources := servertest.Clocksources(t)
+	spec := Spec{Workload: scriptWorkload(t, "select 1 / (trim(e'\\n ' from pg_read_file('/sys/devices/system/clocksource/clocksource0/current_clocksource')) = '"+sources[0]+"')::int"),
+		Clocksources: sources, Controls: 1, Runs: 2, Duration: 40 * time.Millisecond, Rounds: 10, Seed: 1}
+	plan, err := NewPlan(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := Run(t.Context(), plan, RunConfig{Record: filepath.Join(t.TempDir(), "r.jsonl"), Log: func(s string) { t.Log(s) }})
+	var failed *FailedCells
+	if !errors.As(err, &failed) {
+		t.Fatalf("the cells under %s did not fail: %v", sources[1], err)
+	}
+	rec, err := results.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range rec.Generations {
+		c := rec.Header.Cells[slices.IndexFunc(rec.Header.Cells, func(c results.Cell) bool { return c.ID == g.Cell })]
+		all, n := int64(0), int64(0)
+		for i := range g.Slices.All {
+			all, n = all+g.Slices.All[i], n+g.Slices.N[i]
+		}
+		switch zero := g.Failures["22012"]; c.Axes["clocksource"] {
+		case sources[0]:
+			if n == 0 || len(g.Failures) > 0 {
+				t.Errorf("cell %s under %s: %d succeeded, failures %v", c.ID, sources[0], n, g.Failures)
+			}
+		default:
+			if n != 0 || zero != all || all == 0 {
+				t.Errorf("cell %s under %s: %d of %d succeeded, failures %v", c.ID, sources[1], n, all, g.Failures)
+			}
+		}
+	}
+	e := rec.Header.Environment
+	if len(e.Clocks) != 2 || e.Clocks[0].Source != sources[0] || e.Clocks[1].Source != sources[1] || e.Clocks[0].ReadNs <= 0 || e.Clocks[1].ReadNs <= 0 || e.OwnClock == "" {
+		t.Errorf("clocks on record: %+v, pgtare's own: %q", e.Clocks, e.OwnClock)
+	}
+}
+
+// Protocols and numbers of clients have panels of their own, on one instance.
+func TestPanels(t *testing.T) {
+	rec, steps := run(t, Spec{Workload: builtinWorkload(t, "select1"), Clients: []int{1, 3}, Threads: 2, Protocols: []workload.Protocol{workload.Simple, workload.Prepared},
+		Settings: []SettingAxis{set("track_activities", "off", "on"), set("update_process_title", "off", "on")}, Full: true, Runs: 1, Duration: 20 * time.Millisecond, Controls: 1})
+	if n := len(rec.Header.Instances); n != 1 {
+		t.Errorf("%d instances", n)
+	}
+	var got []string
+	for _, p := range rec.Header.Panels {
+		got = append(got, fmt.Sprintf("%s %s %d/%d", p.ID, p.Protocol, p.Clients, p.Threads))
+	}
+	if want := []string{"a simple 1/1", "b simple 3/2", "c prepared 1/1", "d prepared 3/2"}; !slices.Equal(got, want) {
+		t.Errorf("panels %q, expected %q", got, want)
+	}
+	for _, c := range rec.Header.Cells {
+		p := rec.Header.Panels[slices.IndexFunc(rec.Header.Panels, func(p results.Panel) bool { return p.ID == c.Panel })]
+		if c.Axes["clients"] != fmt.Sprint(p.Clients) || c.Axes["protocol"] != p.Protocol {
+			t.Errorf("cell %s of panel %+v has axes %v", c.ID, p, c.Axes)
+		}
+	}
+	if n := len(generations(steps)); len(rec.Generations) < 4*5 || n < 4 {
+		t.Errorf("%d lines of cells in %d generations", len(rec.Generations), n)
+	}
+	for _, g := range rec.Generations {
+		if slices.Max(g.Slices.N) == 0 || len(g.Failures) > 0 {
+			t.Errorf("cell %s did nothing, or failed: %v", g.Cell, g.Failures)
+		}
+	}
+}
+
+// Each environment has instances of its own, in which it is in force: the
+// servers' own shells say so, and where they are.
+func TestEnvironment(t *testing.T) {
+	servertest.Start(t)
+	dir, err := os.MkdirTemp("", "pgtare-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777); err != nil { // the servers are another user's
+		t.Fatal(err)
+	}
+	rec, steps := run(t, Spec{Workload: scriptWorkload(t, "copy (select 1) to program 'cat > /dev/null; echo $PWD >> "+dir+"/${WEIGHED-none}$OTHER'"), Controls: 1, Runs: 2, Duration: 20 * time.Millisecond,
+		Env: []EnvAxis{{"OTHER", []string{"x"}}, {"WEIGHED", []string{Unset, "1"}}}})
+	starts := 0
+	for _, s := range steps {
+		if strings.HasPrefix(s, "restart ") {
+			starts++
+		}
+	}
+	if starts != 2*3 {
+		t.Errorf("%d restarts, expected one of three instances in two runs", starts)
+	}
+	for value, want := range map[string]int{"nonex": 2, "1x": 1} { // baseline and control instance
+		text, err := os.ReadFile(filepath.Join(dir, value))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := map[string]bool{}
+		for _, l := range strings.Fields(string(text)) {
+			at[l] = true
+		}
+		if len(at) != want {
+			t.Errorf("servers whose shells have the environment %s: %v, expected %d", value, at, want)
+		}
+	}
+	if list, _ := os.ReadDir(dir); len(list) != 2 {
+		t.Errorf("environments were seen: %v", list)
+	}
+	for _, c := range rec.Header.Cells {
+		if _, found := c.Axes["env.OTHER"]; found || c.Axes["env.WEIGHED"] == "" {
+			t.Errorf("cell %s: axes %v", c.ID, c.Axes)
+		}
+	}
+}
+
 // Every run of a server axis begins with a new start of every instance, a
 // setting that one server lacks is n/a there, and the number of sessions is
 // equal on all instances.
 func TestServers(t *testing.T) {
-	rec, steps := run(t, Spec{Workload: builtinWorkload(t, "insert"), Servers: fetched(t), Controls: 1, Clients: 2, Schedule: "slice",
+	rec, steps := run(t, Spec{Workload: builtinWorkload(t, "insert"), Servers: fetched(t), Controls: 1, Clients: []int{2}, Schedule: "slice",
 		Settings: []SettingAxis{set("track_wal_io_timing", "off", "on")}, Runs: 2, Duration: 50 * time.Millisecond})
 	runs := 0
 	for i, s := range steps {
@@ -302,7 +423,7 @@ func TestInstances(t *testing.T) {
 // Sessions that queue up for a lock are measured in blocks, for slices would
 // break the queue up; where slices are asked for it is a doubt.
 func TestConvoys(t *testing.T) {
-	spec := Spec{Workload: scriptWorkload(t, "begin; select pg_advisory_xact_lock(1); select count(*) from generate_series(1, 200); commit;"), Clients: 3, Threads: 1,
+	spec := Spec{Workload: scriptWorkload(t, "begin; select pg_advisory_xact_lock(1); select count(*) from generate_series(1, 200); commit;"), Clients: []int{3}, Threads: 1,
 		Controls: 1, Runs: 1, Duration: 100 * time.Millisecond}
 	for schedule, code := range map[string]string{"": "measured-in-blocks", "slice": "convoys"} {
 		spec.Schedule = schedule

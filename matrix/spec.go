@@ -16,20 +16,27 @@ import (
 
 // Spec is what was asked for.
 type Spec struct {
-	Workload Workload
-	Clients  int // -c; 0 is 1
-	Threads  int // -j; 0 is 1, never more than Clients
-	Protocol workload.Protocol
-	Modes    []Mode
-	Settings []SettingAxis
-	Vars     []VarAxis
-	Servers  []server.Spec // empty: the newest local PostgreSQL
+	Workload  Workload
+	Clients   []int               // -c: a panel for each; empty: 1
+	Threads   int                 // -j; 0 is 1, never more than a panel's clients
+	Protocols []workload.Protocol // -M: a panel for each; empty: simple
+	Modes     []Mode              // a panel for each; empty: per-statement
+	Settings  []SettingAxis
+	Full      bool // every combination of the settings' values, not one at a time
+	Vars      []VarAxis
+	Servers   []server.Spec // empty: the newest local PostgreSQL
+	// Clocksources are the kernel's, that of the baseline first; one holds for
+	// every cell. Empty: the one in use.
+	Clocksources []string
+	Env          []EnvAxis // of the servers that pgtare starts
+	// Columns are the axes, or settings, whose values stand as columns of the
+	// printed table; empty: the servers do.
+	Columns []string
 	// AllowAlterSystem lets settings of the configuration be set on running
 	// servers, by ALTER SYSTEM and a reload; they are put back at the end.
 	AllowAlterSystem bool
 
-	Schedule string   // "": by the settings; slice or block for all cells
-	Env      []EnvVar // of the servers that pgtare starts
+	Schedule string // "": by the settings; slice or block for all cells
 	// Conf is written into the configuration of every server that pgtare starts.
 	Conf     []server.Setting
 	Defaults string // of several servers: Shipped, which "" is, or Aligned
@@ -50,21 +57,48 @@ type Spec struct {
 	MaxTime time.Duration // no run begins later; 0: no limit, or 10 minutes with Until
 }
 
-// EnvVar is a variable of the servers' environment.
-type EnvVar struct{ Name, Value string }
+// EnvAxis is one --env: a variable of the servers' environment and its values,
+// the baseline's first. Each value gives its servers instances of their own; a
+// single one is in force in all.
+type EnvAxis struct {
+	Name   string
+	Values []string // "unset" doesn't give the variable
+}
+
+// Unset is the word for a variable that isn't given.
+const Unset = "unset"
+
+// axis is its name as an axis of the matrix.
+func (e EnvAxis) axis() string { return "env." + e.Name }
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// ParseEnv reads the argument of --env, NAME=VALUE.
-func ParseEnv(text string) (EnvVar, error) {
-	name, value, found := strings.Cut(text, "=")
+// ParseEnv reads the argument of --env, NAME=V1,V2...: as for [ParseSetting],
+// the values are a line of CSV. Nothing after the = is the empty value.
+func ParseEnv(text string) (EnvAxis, error) {
+	name, list, found := strings.Cut(text, "=")
 	if !found || !envName.MatchString(name) {
-		return EnvVar{}, usagef("--env %q: expected NAME=VALUE, the name of letters, digits and underscores", name)
+		return EnvAxis{}, usagef("--env %q: expected NAME=VALUE or NAME=V1,V2..., the name of letters, digits and underscores", name)
 	}
 	if strings.HasPrefix(name, "PG") {
-		return EnvVar{}, usagef("--env %s: PostgreSQL's own variables steer how servers start and are not passed on; use --set", name)
+		return EnvAxis{}, usagef("--env %s: PostgreSQL's own variables steer how servers start and are not passed on; use --set", name)
 	}
-	return EnvVar{name, value}, nil
+	if list == "" {
+		return EnvAxis{name, []string{""}}, nil
+	}
+	// The values may be secrets, so none is quoted in an error.
+	values, err := csv.NewReader(strings.NewReader(list)).Read()
+	if err != nil || strings.Contains(list, "\n") || strings.Contains(list, "\x00") {
+		return EnvAxis{}, usagef("--env %s: the values are no line of CSV; put a value that holds commas or quotes into double quotes", name)
+	}
+	seen := map[string]bool{}
+	for _, v := range values {
+		if seen[v] {
+			return EnvAxis{}, usagef("--env %s: a value is given twice; equal cells come from --controls", name)
+		}
+		seen[v] = true
+	}
+	return EnvAxis{name, values}, nil
 }
 
 // Workload is what a transaction does: a built-in, or a script.
@@ -286,25 +320,26 @@ const (
 	maxDuration     = 10000 * time.Second
 	maxTransactions = 1_000_000_000
 	maxMaxTime      = 30 * 24 * time.Hour
+	maxCells        = 10000
 )
 
 // axisNames are the axes that every matrix has.
-var axisNames = []string{"server", "workload", "mode", "setting"}
+var axisNames = []string{"server", "workload", "mode", "setting", "protocol", "clients", "clocksource"}
 
 // check completes a Spec with its defaults and refuses what can't be.
 func (s Spec) check() (Spec, error) {
-	if s.Clients == 0 {
-		s.Clients = 1
+	if len(s.Clients) == 0 {
+		s.Clients = []int{1}
 	}
 	if s.Threads == 0 {
 		s.Threads = 1
 	}
-	if s.Clients < 0 || s.Threads < 0 {
-		return s, usagef("clients (-c %d) and threads (-j %d) must be at least 1", s.Clients, s.Threads)
+	if slices.Min(s.Clients) < 1 || s.Threads < 0 {
+		return s, usagef("clients (-c) and threads (-j) must be at least 1")
 	}
-	s.Threads = min(s.Threads, s.Clients)
-	if s.Protocol == "" {
-		s.Protocol = workload.Simple
+	s.Threads = min(s.Threads, slices.Max(s.Clients))
+	if len(s.Protocols) == 0 {
+		s.Protocols = []workload.Protocol{workload.Simple}
 	}
 	if len(s.Modes) == 0 {
 		s.Modes = []Mode{PerStatement}
@@ -342,7 +377,7 @@ func (s Spec) check() (Spec, error) {
 			s.MaxTime = 10 * time.Minute
 		}
 	}
-	if s.Runs < 0 || s.Runs > maxRuns || s.Rounds > maxRounds || s.Controls > maxControls || s.Clients > maxClients || s.Duration > maxDuration || s.MaxTime > maxMaxTime || s.Transactions > maxTransactions {
+	if s.Runs < 0 || s.Runs > maxRuns || s.Rounds > maxRounds || s.Controls > maxControls || slices.Max(s.Clients) > maxClients || s.Duration > maxDuration || s.MaxTime > maxMaxTime || s.Transactions > maxTransactions {
 		return s, usagef("out of range: --runs is 1 to %d, --generation at most %d, --controls at most %d, -c at most %d, -T at most %v, -t at most %d, --max-time at most %v",
 			maxRuns, maxRounds, maxControls, maxClients, maxDuration, maxTransactions, maxMaxTime)
 	}
@@ -354,6 +389,9 @@ func (s Spec) check() (Spec, error) {
 		return s, err
 	}
 	if err := s.checkNames(); err != nil {
+		return s, err
+	}
+	if err := s.checkAxes(); err != nil {
 		return s, err
 	}
 	if err := s.checkScript(); err != nil {
@@ -401,7 +439,7 @@ func (s Spec) checkScript() error {
 		if clientCopy.MatchString(c.SQL) {
 			return usagef("%s:%d: COPY from or to the client can't be measured; use a file on the server or INSERT", name, c.Line)
 		}
-		if s.Protocol != workload.Simple && len(c.Vars) > script.MaxPlaceholders {
+		if slices.ContainsFunc(s.Protocols, func(p workload.Protocol) bool { return p != workload.Simple }) && len(c.Vars) > script.MaxPlaceholders {
 			return usagef("%s:%d: %d uses of variables in one statement, and at most %d can be sent as parameters; use -M simple or several statements",
 				name, c.Line, len(c.Vars), script.MaxPlaceholders)
 		}
@@ -415,6 +453,88 @@ func (s Spec) checkScript() error {
 		}
 	}
 	return nil
+}
+
+// checkAxes refuses values that are there twice, and columns that aren't axes.
+func (s Spec) checkAxes() error {
+	if twice(s.Clients) || twice(s.Protocols) || twice(s.Clocksources) {
+		return usagef("-c, -M and --clocksource: a value is given twice; equal cells come from --controls")
+	}
+	for i, e := range s.Env {
+		if slices.ContainsFunc(s.Env[:i], func(x EnvAxis) bool { return x.Name == e.Name }) {
+			return usagef("--env %s is given twice; give its values at once: --env %s=V1,V2", e.Name, e.Name)
+		}
+	}
+	if len(s.Env) > 0 {
+		for _, spec := range s.Servers {
+			if spec.Kind == server.Conninfo {
+				return usagef("--env: the environment of a running server (--server %s) can't be set; name its installation instead (--server label=DIRECTORY)", spec)
+			}
+		}
+	}
+	if n := s.cells(); n > maxCells {
+		return usagef("the axes give more than %d cells; take some of their values away, or --combine full", maxCells)
+	}
+	names := s.columnNames()
+	for _, c := range s.Columns {
+		if !slices.Contains(names, c) {
+			return usagef("--columns %s: there is no such axis in this matrix; there are %s%s", c, strings.Join(names, ", "), hint(c, names))
+		}
+	}
+	if twice(s.Columns) {
+		return usagef("--columns: an axis is given twice")
+	}
+	return nil
+}
+
+// cells is the number of combinations of all axes' values, without the controls,
+// at most one more than there may be.
+func (s Spec) cells() int {
+	variants, full := 2, 1
+	for _, a := range s.Settings {
+		variants = min(variants+len(a.Values)-1, maxCells+1)
+		full = min(full*len(a.Values), maxCells+1)
+	}
+	if s.Full {
+		variants = full
+	}
+	n := variants
+	times := func(values int) { n = min(n*values, maxCells+1) }
+	for _, a := range s.Vars {
+		times(len(a.Values))
+	}
+	for _, e := range s.Env {
+		times(len(e.Values))
+	}
+	for _, values := range []int{len(s.Servers), len(s.Modes), len(s.Protocols), len(s.Clients), max(1, len(s.Clocksources))} {
+		times(values)
+	}
+	return n
+}
+
+func twice[T comparable](values []T) bool {
+	for i, v := range values {
+		if slices.Contains(values[:i], v) {
+			return true
+		}
+	}
+	return false
+}
+
+// columnNames are the axes that may stand as columns: those with more than one
+// value, and the settings among which one is "setting".
+func (s Spec) columnNames() (names []string) {
+	for _, a := range s.axes() {
+		if len(a.Values) > 1 {
+			names = append(names, a.Name)
+		}
+	}
+	for _, a := range s.Settings {
+		if len(a.Values) > 1 {
+			names = append(names, a.Name)
+		}
+	}
+	return names
 }
 
 func (s Spec) checkNames() error {

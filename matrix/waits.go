@@ -3,6 +3,7 @@ package matrix
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,12 +25,15 @@ const (
 // for locks take longer to form than a slice lasts, so a panel in which
 // sessions wait for them is measured in blocks, unless slices were asked for.
 func (r *runner) waits(ctx context.Context) error {
-	if r.plan.Spec.Clients < 2 {
+	if slices.Max(r.plan.Spec.Clients) < 2 {
 		return nil // nobody to queue up behind
 	}
 	r.stage("looking for convoys")
 	for i := range r.panels {
 		p := &r.panels[i]
+		if p.Clients < 2 {
+			continue
+		}
 		for _, k := range p.cells {
 			if r.plan.Cells[k].Baseline {
 				if err := r.sampleWaits(ctx, p, k); err != nil {
@@ -66,7 +70,7 @@ func (r *runner) decideSchedule(p *panel) {
 		}
 	}
 	for i := range r.plan.Comparisons {
-		if c := &r.plan.Comparisons[i]; strings.HasPrefix(c.Cell, p.ID) {
+		if c := &r.plan.Comparisons[i]; slices.Contains(r.cellIDs(p), c.Cell) {
 			c.ReplicateUnit = "run"
 		}
 	}

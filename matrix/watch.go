@@ -13,10 +13,11 @@ type watching struct {
 	began   time.Time
 	reading host.Reading
 	servers []time.Duration // CPU of the instances, see serverCPU; -1: not known
+	spent   time.Duration   // switching clock sources
 }
 
 func (r *runner) watch() watching {
-	return watching{r, time.Now(), host.Watch(r.usable()), r.serverCPU()}
+	return watching{r, time.Now(), host.Watch(r.usable()), r.serverCPU(), r.clockSpent()}
 }
 
 // since is what the machine has done meanwhile: a line of the record without
@@ -34,6 +35,11 @@ func (w watching) since(cell string) results.Machine {
 			// An instance that was started anew counts from 0 again.
 			m.OwnNs += int64(max(0, servers[i]-before))
 		}
+	}
+	// The kernel's threads hold every CPU still while the clock source is
+	// switched: that is nobody else's load.
+	if m.OwnNs >= 0 {
+		m.OwnNs += int64(w.r.clockSpent()-w.spent) * int64(m.CPUs)
 	}
 	return m
 }

@@ -57,6 +57,11 @@ func (c *checker) header(h *Header) string {
 		return "unit s without a number of transactions"
 	}
 
+	for _, k := range h.Environment.Clocks {
+		if k.Source == "" || !(k.ReadNs >= 0 && k.ReadNs <= 1e9) {
+			return fmt.Sprintf("clock source %q: %v ns a read", clip(k.Source), k.ReadNs)
+		}
+	}
 	axes := map[string]bool{}
 	for _, a := range h.Axes {
 		if msg := newID(axes, "axis", a.Name); msg != "" {

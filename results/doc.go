@@ -42,6 +42,7 @@
 //	margin         per cent within which two cells are called the same
 //	environment    the machine: [Environment]
 //	axes           name and values; the first value is the baseline's
+//	columns        axes or settings that stand as columns of the table; lacking: the servers
 //	servers        what was found: [Server]
 //	instances      the running servers, each of one of these: [Instance]
 //	panels         what may be compared, with the lengths in force: [Panel]
@@ -103,7 +104,7 @@
 //	own_ns         of the work, on whatever CPU: pgtare's and its servers'
 //	throttled_ns   for which the control group's CPU quota held everything up
 //	min_khz, max_khz   frequencies of the CPUs
-//	clocksource    at the end; "" where not known
+//	clocksource    at the end; "" where not known. One of environment.clocks where the matrix switches it
 //
 // # warning
 //

@@ -45,7 +45,8 @@ type Header struct {
 	MaxSeconds float64 `json:"max_seconds"` // no run begins later; 0: no limit
 
 	Environment Environment         `json:"environment"`
-	Axes        []Axis              `json:"axes"` // in the order of the table
+	Axes        []Axis              `json:"axes"`              // in the order of the table
+	Columns     []string            `json:"columns,omitempty"` // axes or settings whose values stand as columns; empty: the servers
 	Servers     []Server            `json:"servers"`
 	Defaults    *Defaults           `json:"defaults"` // null: one server, so that there is nothing to ask
 	Instances   []Instance          `json:"instances"`
@@ -58,20 +59,34 @@ type Header struct {
 
 // Environment is the machine that measured. Empty strings and zeros: not known.
 type Environment struct {
-	OS             string   `json:"os"`
-	Kernel         string   `json:"kernel"`
-	CPU            string   `json:"cpu"`
-	CPUs           int      `json:"cpus"` // usable by this process
-	MemoryBytes    int64    `json:"memory_bytes"`
-	Clocksource    string   `json:"clocksource"`
-	Clocksources   []string `json:"clocksources"` // that the kernel offers
-	ClockReadNs    float64  `json:"clock_read_ns"`
-	Governor       string   `json:"governor"`
-	Virtualization string   `json:"virtualization"`
-	HugePages      string   `json:"huge_pages"` // transparent huge pages, and reserved ones
-	LoadAverage    string   `json:"load_average"`
-	Go             string   `json:"go"`
-	User           string   `json:"user"` // that the managed servers run as
+	OS           string   `json:"os"`
+	Kernel       string   `json:"kernel"`
+	CPU          string   `json:"cpu"`
+	CPUs         int      `json:"cpus"` // usable by this process
+	MemoryBytes  int64    `json:"memory_bytes"`
+	Clocksource  string   `json:"clocksource"`
+	Clocksources []string `json:"clocksources"` // that the kernel offers
+	ClockReadNs  float64  `json:"clock_read_ns"`
+	// Clocks are the sources that the matrix switches between, the baseline's
+	// first; empty: it switches nothing.
+	Clocks []Clock `json:"clocks,omitempty"`
+	// OwnClock is what pgtare's load threads read, once per transaction and more,
+	// where Clocks says that the kernel's source is switched: counter, the CPU's
+	// own, which costs the same under each source; or clocksource, the kernel's.
+	OwnClock       string `json:"own_clock,omitempty"`
+	Governor       string `json:"governor"`
+	Virtualization string `json:"virtualization"`
+	HugePages      string `json:"huge_pages"` // transparent huge pages, and reserved ones
+	LoadAverage    string `json:"load_average"`
+	Go             string `json:"go"`
+	User           string `json:"user"` // that the managed servers run as
+}
+
+// Clock is a clock source, and the ns that a read took under it: the best of
+// some batches, before anything was measured.
+type Clock struct {
+	Source string  `json:"source"`
+	ReadNs float64 `json:"read_ns"`
 }
 
 // Axis is a dimension of the matrix. The first value is the baseline's.

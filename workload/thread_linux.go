@@ -27,6 +27,7 @@ type thread struct {
 	keeping   bool  // latencies are wanted
 	open      bool  // the window has opened; set late, by looking at shared.opened
 	base      time.Time
+	now       func() int64 // instead of the monotonic clock; nil: that
 	events    [64]unix.EpollEvent
 	latencies [512]int64
 	arrived   []byte         // what the ring has received for the client that advances
@@ -110,7 +111,12 @@ func (t *thread) end() {
 // clock returns ns since the threads' common zero, never 0 in a slice. It reads
 // the monotonic clock, without a system call where the kernel's clock source
 // allows.
-func (t *thread) clock() int64 { return int64(time.Since(t.base)) }
+func (t *thread) clock() int64 {
+	if t.now != nil {
+		return t.now()
+	}
+	return int64(time.Since(t.base))
+}
 
 // cpu returns the CPU time that this thread has used, and how long it was
 // runnable without running; -1: not known.

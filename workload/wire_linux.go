@@ -22,6 +22,10 @@ type WireConfig struct {
 	// RingFrom is from how many clients per job thread on they are served
 	// through io_uring, where the system has it; 0 means 16, -1 never.
 	RingFrom int
+	// Clock is what the threads read, in ns from a zero in the past; nil: the
+	// monotonic clock. Another one keeps the cost of reading equal where the
+	// kernel's clock source differs between cells.
+	Clock func() int64
 }
 
 // Wire is the engine that speaks to the server over plain sockets. Its job
@@ -52,7 +56,7 @@ func NewWire(c WireConfig) (*Wire, error) {
 	n := max(c.Threads, 1)
 	base := time.Now()
 	for i := range n {
-		t := &thread{index: i, base: base, jobs: make(chan *part), done: make(chan struct{})}
+		t := &thread{index: i, base: base, now: c.Clock, jobs: make(chan *part), done: make(chan struct{})}
 		started := make(chan error)
 		go t.main(c.CPUs, started)
 		if err := <-started; err != nil {

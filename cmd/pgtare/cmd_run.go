@@ -25,7 +25,8 @@ import (
 
 // runOptions are the flags of `pgtare run`.
 type runOptions struct {
-	clients, jobs   int
+	jobs            int
+	clients         string
 	transactions    int64
 	seconds         float64
 	protocol        string
@@ -42,6 +43,9 @@ type runOptions struct {
 	alterSystem     bool
 	confs, initdbs  []string
 	defaults        string
+	clocksources    string
+	combine         string
+	columns         string
 	until           string
 	maxTime         time.Duration
 	before, after   string
@@ -64,7 +68,9 @@ in one, on the newest PostgreSQL found here (or fetched through npm where there
 is none), on a throw-away cluster. It takes under two minutes.
 
 The first value of every axis is the baseline. Several --set vary one at a
-time, plus all of them at their last values; servers and variables are crossed.
+time, plus all of them at their last values (--combine full: every combination);
+servers, environments, variables and clock sources are crossed. Modes, protocols
+(-M) and numbers of clients (-c) are measured side by side and not compared.
 
 Where a cell runs follows from what its setting acts on: in the session, in
 slices of a few ms that alternate with the others'; on an instance configured
@@ -79,7 +85,9 @@ on the command line; 130 SIGINT, 143 SIGTERM (the record is kept and named).`,
   pgtare run --set 'track_activities=off,on' -b insert -c 8 -j 2
   pgtare run --set synchronous_commit=on,off -b insert --until 2%
   pgtare run --set track_io_timing=off,on@instance -f scan.sql
-  pgtare run -f sum.sql --var n=1000,2000,3000 --set none`,
+  pgtare run -f sum.sql --var n=1000,2000,3000 --set none
+  pgtare run --clocksource tsc,kvm-clock --set log_min_duration_statement=-1,100
+  pgtare run -c 1,8 -M simple,prepared --columns clients,protocol`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return runRun(c.Context(), o, c.Flags(), os.Args[1:], c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
@@ -91,11 +99,11 @@ on the command line; 130 SIGINT, 143 SIGTERM (the record is kept and named).`,
 
 func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.SortFlags = false
-	f.IntVarP(&o.clients, "client", "c", 1, "clients `N` of each cell")
-	f.IntVarP(&o.jobs, "jobs", "j", 1, "threads `N` that drive them")
+	f.StringVarP(&o.clients, "client", "c", "1", "clients `N` of each cell; several numbers separated by commas give a panel each")
+	f.IntVarP(&o.jobs, "jobs", "j", 1, "threads `N` that drive them, at most one per client")
 	f.Int64VarP(&o.transactions, "transactions", "t", 0, "measured transactions `N` per client and run; the table then shows seconds")
 	f.Float64VarP(&o.seconds, "time", "T", 1, "measured `SECONDS` per cell and run, rounded up to whole generations")
-	f.StringVarP(&o.protocol, "protocol", "M", "simple", "`PROTOCOL`: simple, extended or prepared")
+	f.StringVarP(&o.protocol, "protocol", "M", "simple", "`PROTOCOL`: simple, extended or prepared; several separated by commas give a panel each")
 	f.StringArrayVarP(&o.files, "file", "f", nil, "SQL script `FILE`, - for standard input; one pass is a transaction")
 	f.StringArrayVarP(&o.builtins, "builtin", "b", nil, "built-in workload `NAME`: "+strings.Join(builtinNames(), " or "))
 	f.StringArrayVarP(&o.defines, "define", "D", nil, "`VARIABLE=VALUE` of the script, the same in every cell")
@@ -114,7 +122,10 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.rounds, "generation", 0, "rounds `N` on the same backends (default by the pilot, 20 or more)")
 	f.StringVar(&o.until, "until", "", "measure until the interval of every overhead has a half-width of at most `PCT`, e.g. 0.5 or 0.5%")
 	f.DurationVar(&o.maxTime, "max-time", 0, "begin no run after `D` of measuring, e.g. 5m (with --until default 10m)")
-	f.StringArrayVar(&o.envs, "env", nil, "`NAME=VALUE` in the environment of the servers that pgtare starts")
+	f.StringVar(&o.combine, "combine", "one-at-a-time", "`HOW` several --set go together: one-at-a-time (and all at their last values), or full (every combination)")
+	f.StringArrayVar(&o.envs, "env", nil, "`NAME=V1,V2...` in the environment of the servers that pgtare starts, as a line of CSV; one value is given to all, several are an axis; unset for the one without it")
+	f.StringVar(&o.clocksources, "clocksource", "", "axis `A,B...`: the kernel's clock sources, switched between slices or blocks and put back at the end (root only)")
+	f.StringVar(&o.columns, "columns", "", "`AXES` or settings, separated by commas, whose values stand as columns of the printed table (default the servers)")
 	f.BoolVar(&o.alterSystem, "allow-alter-system", false, "set what needs a reload on running servers, too (ALTER SYSTEM, for the time; put back at the end, after a crash by pgtare restore)")
 	f.StringVar(&o.before, "before-run", "", "shell `COMMAND` at the beginning of each run, when its servers run (PGHOST, PGPORT, PGTARE_INSTANCES and PGTARE_RUN are set); it stands in the record")
 	f.StringVar(&o.after, "after-run", "", "shell `COMMAND` at the end of each run")
@@ -148,7 +159,7 @@ func runRun(ctx context.Context, o *runOptions, given *pflag.FlagSet, args []str
 	var failed *matrix.FailedCells
 	if errors.As(err, &failed) { // the others have a result
 		fmt.Fprintf(stderr, "record: %s\n", path)
-		return errors.Join(show(path, o.format, stdout), err)
+		return errors.Join(show(path, o.format, nil, stdout), err)
 	}
 	if err != nil {
 		if path != "" {
@@ -157,12 +168,12 @@ func runRun(ctx context.Context, o *runOptions, given *pflag.FlagSet, args []str
 		return err
 	}
 	fmt.Fprintf(stderr, "record: %s\n", path)
-	return show(path, o.format, stdout)
+	return show(path, o.format, nil, stdout)
 }
 
 // spec turns the flags into what was asked.
 func (o *runOptions) spec(given *pflag.FlagSet, stdin io.Reader) (s matrix.Spec, err error) {
-	for _, name := range []string{"output", "mode", "pin", "cache-dir", "schedule", "until", "server", "before-run", "after-run", "defaults"} {
+	for _, name := range []string{"output", "mode", "pin", "cache-dir", "schedule", "until", "client", "protocol", "clocksource", "columns", "combine", "server", "before-run", "after-run", "defaults"} {
 		f := given.Lookup(name)
 		if f.Changed && f.Value.String() == "" || name == "server" && slices.Contains(o.servers, "") {
 			return s, usageError{fmt.Errorf("--%s is given and empty: an unset variable of the shell? leave it out for the default", name)}
@@ -180,11 +191,18 @@ func (o *runOptions) spec(given *pflag.FlagSet, stdin io.Reader) (s matrix.Spec,
 	if !(o.seconds > 0) || o.seconds > 1e6 {
 		return s, usageError{fmt.Errorf("-T %v: expected seconds above 0", o.seconds)}
 	}
-	if o.clients < 1 || o.jobs < 1 || given.Changed("runs") && o.runs < 1 || o.controls < 0 || given.Changed("generation") && o.rounds < 1 {
-		return s, usageError{errors.New("-c, -j, --runs and --generation must be at least 1, --controls at least 0")}
+	clients, err := parseClients(o.clients)
+	if err != nil {
+		return s, err
 	}
-	s = matrix.Spec{Clients: o.clients, Threads: o.jobs, Runs: o.runs, Controls: o.controls, Slice: o.slice, Rounds: o.rounds, Seed: o.seed,
+	if o.jobs < 1 || given.Changed("runs") && o.runs < 1 || o.controls < 0 || given.Changed("generation") && o.rounds < 1 {
+		return s, usageError{errors.New("-j, --runs and --generation must be at least 1, --controls at least 0")}
+	}
+	s = matrix.Spec{Clients: clients, Clocksources: list(o.clocksources), Columns: list(o.columns), Full: o.combine == "full", Threads: o.jobs, Runs: o.runs, Controls: o.controls, Slice: o.slice, Rounds: o.rounds, Seed: o.seed,
 		AllowAlterSystem: o.alterSystem, Hooks: matrix.Hooks{Before: o.before, After: o.after}, Defaults: o.defaults, Memory: memory()}
+	if o.combine != "full" && o.combine != "one-at-a-time" {
+		return s, usageError{fmt.Errorf("--combine %s: there are one-at-a-time and full", o.combine)}
+	}
 	if o.schedule != "auto" {
 		s.Schedule = o.schedule
 	}
@@ -221,8 +239,11 @@ func (o *runOptions) spec(given *pflag.FlagSet, stdin io.Reader) (s matrix.Spec,
 	if s.Seed < 0 || s.Seed >= 1<<53 {
 		return s, usageError{fmt.Errorf("--seed %d: expected 0 to 2^53-1", s.Seed)}
 	}
-	if s.Protocol = workload.Protocol(o.protocol); !slices.Contains(protocols, o.protocol) {
-		return s, usageError{fmt.Errorf("-M %s: there are %s%s", o.protocol, strings.Join(protocols, ", "), hintFor(o.protocol, protocols))}
+	for _, name := range list(o.protocol) {
+		if !slices.Contains(protocols, name) {
+			return s, usageError{fmt.Errorf("-M %s: there are %s%s", name, strings.Join(protocols, ", "), hintFor(name, protocols))}
+		}
+		s.Protocols = append(s.Protocols, workload.Protocol(name))
 	}
 	if s.Workload, err = o.workload(stdin); err != nil {
 		return s, err
@@ -259,11 +280,34 @@ func (o *runOptions) spec(given *pflag.FlagSet, stdin io.Reader) (s matrix.Spec,
 	return s, nil
 }
 
+// list splits what is separated by commas; nothing from "".
+func list(text string) (parts []string) {
+	if text == "" {
+		return nil
+	}
+	for _, part := range strings.Split(text, ",") {
+		parts = append(parts, strings.TrimSpace(part))
+	}
+	return parts
+}
+
+func parseClients(text string) (clients []int, err error) {
+	for _, part := range list(text) {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 1 {
+			return nil, usageError{fmt.Errorf("-c %s: expected a number of clients, at least 1, or several separated by commas", text)}
+		}
+		clients = append(clients, n)
+	}
+	return clients, nil
+}
+
 // axes fills in settings and modes. With no axis given they are those of the
 // default matrix; its modes only with its workload.
 func (o *runOptions) axes(s *matrix.Spec) (err error) {
 	sets, modes := o.sets, o.modes
-	if len(sets) == 0 && len(o.vars) == 0 && len(o.initdbs) == 0 {
+	axis := len(o.vars)+len(o.initdbs) > 0 || len(s.Clocksources) > 1 || slices.ContainsFunc(s.Env, func(e matrix.EnvAxis) bool { return len(e.Values) > 1 })
+	if len(sets) == 0 && !axis {
 		sets = []string{"track_activities=off,on", "log_min_duration_statement=-1,100", "statement_timeout=0,100"}
 		if modes == "" && len(o.files)+len(o.builtins) == 0 {
 			modes = string(matrix.PerStatement) + "," + string(matrix.SingleTransaction)
@@ -368,6 +412,9 @@ func withoutSecrets(args []string) []string {
 			return "***"
 		},
 		"--env": func(text string) string {
+			if e, err := matrix.ParseEnv(text); err == nil && len(e.Values) > 1 {
+				return text // the values of an axis are names in the table
+			}
 			name, _, _ := strings.Cut(text, "=")
 			return name + "=***"
 		},

@@ -11,7 +11,7 @@ import (
 )
 
 func newShowCommand() *cobra.Command {
-	var format string
+	var format, columns string
 	c := &cobra.Command{
 		Use:   "show FILE",
 		Short: "Print the table of a record",
@@ -24,10 +24,11 @@ the command line.`,
 			if err := checkFormat(format); err != nil {
 				return err
 			}
-			return show(args[0], format, c.OutOrStdout())
+			return show(args[0], format, list(columns), c.OutOrStdout())
 		},
 	}
 	c.Flags().StringVar(&format, "format", "text", "`FORMAT`: text or json")
+	c.Flags().StringVar(&columns, "columns", "", "`AXES` or settings, separated by commas, whose values stand as columns of the table (default as the run was told, else the servers)")
 	return c
 }
 
@@ -38,8 +39,8 @@ func checkFormat(format string) error {
 	return nil
 }
 
-// show prints a record.
-func show(path, format string, w io.Writer) error {
+// show prints a record, with columns of its own choice unless there are none.
+func show(path, format string, columns []string, w io.Writer) error {
 	record, err := results.ReadFile(path)
 	if err != nil {
 		return err
@@ -47,6 +48,9 @@ func show(path, format string, w io.Writer) error {
 	rep, err := report.Build(record)
 	if err != nil {
 		return err
+	}
+	if err := rep.SetColumns(columns); err != nil {
+		return usageError{fmt.Errorf("--columns: %w", err)}
 	}
 	if format == "json" {
 		return rep.JSON(w)

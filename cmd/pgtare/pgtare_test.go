@@ -19,6 +19,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"pgtare/matrix/host"
 	"pgtare/matrix/server/servertest"
 	"pgtare/results"
 )
@@ -113,7 +114,7 @@ func TestUsageErrors(t *testing.T) {
 		{"run extra", "takes no argument"},
 		{"run --mod per-statement", "did you mean mode?"},
 		{"run --sets jit=on,off", "did you mean set?"},
-		{"run -c x", "invalid argument"},
+		{"run -c x", "expected a number of clients"},
 		{"run -c 0", "at least 1"},
 		{"run -t 5 -T 5", "give one of them"},
 		{"run -T 0", "above 0"},
@@ -138,6 +139,13 @@ func TestUsageErrors(t *testing.T) {
 		{"run -f " + meta, "meta.sql:2:1"},
 		{"run -f " + null, "null.sql:1"},
 		{"run --set jit", "expected NAME=VALUE"},
+		{"run -c 1,x", "several separated by commas"},
+		{"run -M simple,extend", "did you mean extended?"},
+		{"run --combine fully", "there are one-at-a-time and full"},
+		{"run --columns mod", "did you mean mode?"},
+		{"run --clocksource sundial", "clock source"},
+		{"run --clocksource tsc --server postgres://me:sesame@127.0.0.1:1/db", "reached over TCP (127.0.0.1:1)"},
+		{"run --env A=1 --server host=/tmp", "environment of a running server"},
 		{"run --set none --set jit=on,off", "others are given"},
 		{"run --conf port=5433", "needs this setting to run its servers"},
 		{"run --conf primary_conninfo", "expected NAME=VALUE"},
@@ -486,6 +494,58 @@ func TestRestore(t *testing.T) {
 	p.expect(t, 0, "left by a pgtare that died: the machine was started anew")
 	if _, err := os.Stat(journal); err == nil {
 		t.Error("the journal stays when all is undone")
+	}
+}
+
+// However pgtare ends, the clock source is what it was: at once, or after a
+// SIGKILL by restore, or by the next run.
+func TestClocksourceSignals(t *testing.T) {
+	servertest.Start(t)
+	sources := servertest.Clocksources(t)
+	now := func() string { s, _, _ := host.Clocksources(); return s }
+	for _, c := range []struct {
+		name   string
+		signal syscall.Signal
+		undo   []string
+		says   string
+	}{
+		{"SIGINT", syscall.SIGINT, nil, ""},
+		{"SIGTERM", syscall.SIGTERM, nil, ""},
+		{"SIGKILL and restore", syscall.SIGKILL, []string{"restore"}, "put the clock source back from " + sources[1] + " to " + sources[0] + "\n"},
+		{"SIGKILL and another run", syscall.SIGKILL, with(quick, "-T", "0.01", "--runs", "1"), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cache, state, record := cacheDir(t), t.TempDir(), filepath.Join(t.TempDir(), "r.jsonl")
+			env := []string{"XDG_STATE_HOME=" + state}
+			p := startWith(t, env, with(long, "-o", record, "--cache-dir", cache, "--clocksource", sources[1])...)
+			measuring(t, p, record)
+			if now() != sources[1] {
+				t.Errorf("the clock source is %s while %s is measured", now(), sources[1])
+			}
+			second := startWith(t, []string{"XDG_STATE_HOME=" + state}, with(quick, "--cache-dir", cache, "--clocksource", sources[1])...)
+			second.expect(t, 1, "another pgtare is switching")
+			if err := p.Process.Signal(c.signal); err != nil {
+				t.Fatal(err)
+			}
+			p.expect(t, 128+int(c.signal), "")
+			if c.undo != nil {
+				if now() != sources[1] {
+					t.Errorf("the clock source is %s after a SIGKILL", now())
+				}
+				u := startWith(t, env, with(c.undo, "--cache-dir", cache)...)
+				u.expect(t, 0, "")
+				if !strings.Contains(u.stdout.String(), c.says) || c.says == "" && !strings.Contains(u.stderr.String(), "left by a pgtare that died: put the clock source back") {
+					t.Errorf("it says %q and %q", u.stdout.String(), u.stderr.String())
+				}
+			}
+			if now() != sources[0] {
+				t.Errorf("the clock source is %s, and was %s", now(), sources[0])
+			}
+			if list, err := os.ReadDir(filepath.Join(state, "pgtare", "undo")); err != nil || len(list) > 0 {
+				t.Errorf("journals are left: %v, %v", list, err)
+			}
+			nothingLeft(t, cache)
+		})
 	}
 }
 

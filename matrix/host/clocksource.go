@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -46,8 +47,10 @@ type clocksourceEntry struct {
 type ClockSwitch struct {
 	dir     string
 	file    *os.File // current_clocksource, locked; nil: closed
+	sources []string
 	before  string
 	current string
+	spent   time.Duration
 	entry   *Entry
 }
 
@@ -91,7 +94,7 @@ func openClockSwitch(dir string, sources []string, j *Journal) (*ClockSwitch, er
 	if err != nil {
 		return nil, err
 	}
-	s := &ClockSwitch{dir: dir, file: f}
+	s := &ClockSwitch{dir: dir, file: f, sources: sources}
 	if s.before, _, err = clocksources(dir); err == nil { // under the lock
 		s.current = s.before
 		s.entry, err = j.Begin(ClocksourceKind, clocksourceEntry{Before: s.before, Sources: sources, Boot: bootID()})
@@ -126,6 +129,10 @@ func (s *ClockSwitch) Before() string { return s.before }
 // Current is the source in use; "" after an error of Set.
 func (s *ClockSwitch) Current() string { return s.current }
 
+// Spent is the time that switching has taken so far, in which every CPU was
+// busy standing still.
+func (s *ClockSwitch) Spent() time.Duration { return s.spent }
+
 // Set switches to a source, if another is in use. All CPUs stand still
 // meanwhile: 0.2 to 2 ms were seen.
 func (s *ClockSwitch) Set(source string) error {
@@ -133,11 +140,25 @@ func (s *ClockSwitch) Set(source string) error {
 		return nil
 	}
 	s.current = "" // whatever it is, if this fails
+	began := time.Now()
+	defer func() { s.spent += time.Since(began) }()
 	if err := setClocksource(s.file, source); err != nil {
 		return err
 	}
 	s.current = source
 	return nil
+}
+
+// SetAnew is Set that switches in any case where there is more than one source:
+// to another and back, if the source is in use already. So whatever a switch
+// leaves behind, it leaves behind it always.
+func (s *ClockSwitch) SetAnew(source string) error {
+	if i := slices.IndexFunc(s.sources, func(other string) bool { return other != source }); i >= 0 && source == s.current {
+		if err := s.Set(s.sources[i]); err != nil {
+			return err
+		}
+	}
+	return s.Set(source)
 }
 
 // setClocksource writes a source into the kernel's file. Instead of one that

@@ -72,6 +72,15 @@ func TestClockSwitch(t *testing.T) {
 			t.Fatalf("set %s: %v; the kernel says %s", source, err, now())
 		}
 	}
+	for _, source := range []string{sources[1], sources[0], sources[0]} {
+		spent := s.Spent()
+		if err := s.SetAnew(source); err != nil || now() != source || s.Spent() == spent {
+			t.Errorf("set %s anew: %v; the kernel says %s", source, err, now())
+		}
+	}
+	if err := s.Set(sources[1]); err != nil {
+		t.Error(err)
+	}
 	if err := s.Close(); err != nil || now() != sources[0] {
 		t.Fatalf("closed: %v; the kernel says %s", err, now())
 	}

@@ -78,7 +78,11 @@
 //     speed that much apart is ten times the margin of 1 %.
 //   - slow-clock: a read takes more than 100 ns (32 ns here, by tsc and the vDSO),
 //     or the source is one that Linux reads by a system call.
-//   - clocksource-changed: the kernel's, while the matrix ran.
+//     Where clock sources are compared it is what is weighed, and no doubt.
+//   - own-clock: clock sources are compared, and pgtare's own timing reads them,
+//     too, for want of a counter of the CPU's. Forbids any verdict.
+//   - clocksource-changed: the kernel's, while the matrix ran, to one that the
+//     matrix does not switch to.
 //   - unequal-checkpoints, unequal-vacuums: cells that are compared had them
 //     equally often neither per transaction (as where WAL brings them) nor per
 //     block (as where time does, or pgtare), by more than where blocks begin within
@@ -97,7 +101,9 @@
 // what wasn't measured, with a reason near it (in reason, or in warnings).
 //
 //	schema, pgtare, title, seed
-//	environment   the machine, the record's id and start, the command line, the servers with their builds
+//	environment   the machine, the record's id and start, the command line, the servers with their builds; where
+//	              clock sources are compared, clocks[]{source,read_ns} and own_clock: counter where pgtare's own
+//	              timing costs the same under each, else clocksource
 //	trusted       whether all controls held; null where none could be judged
 //	margin        per cent: within it, "same"
 //	warnings[]    code, cells (empty: all), text, remedy, forbids (same, verdict; lacking: nothing)
@@ -136,6 +142,9 @@
 // indented below, a column per server. With one server the overheads stand
 // beside the figures, with several below them. What isn't ASCII in a name is
 // written as an escape.
+//
+// Where the record, or --columns, names other axes or settings, their values
+// are the columns of the figures; the overheads below stay as they are.
 //
 // "+5.0 +- 0.4" is an estimate with half its 95 % interval; where the interval
 // is lopsided by more than a tenth of that, its ends stand there instead. A

@@ -424,7 +424,7 @@ func (r *Report) clock(rec *results.Record) []Warning {
 			}
 			highest = max(highest, m.MaxKHz)
 		}
-		if m.Clocksource != "" {
+		if m.Clocksource != "" && !slices.ContainsFunc(e.Clocks, func(c results.Clock) bool { return c.Source == m.Clocksource }) {
 			sources = append(sources, m.Clocksource)
 		}
 	}
@@ -433,7 +433,9 @@ func (r *Report) clock(rec *results.Record) []Warning {
 			Text: fmt.Sprintf("the frequency of the fastest CPU varied from %s to %s MHz between generations", fixed(float64(lowest)/1e3, 0), fixed(float64(highest)/1e3, 0))})
 	}
 	slow := e.ClockReadNs > slowClockNs
-	if foreign := e.Clocksource != "" && !slices.Contains(vdsoClocks, e.Clocksource); (slow || foreign) && !math.IsInf(e.ClockReadNs, 0) {
+	if len(e.Clocks) > 1 {
+		out = append(out, r.ownClock()...)
+	} else if foreign := e.Clocksource != "" && !slices.Contains(vdsoClocks, e.Clocksource); (slow || foreign) && !math.IsInf(e.ClockReadNs, 0) {
 		text := fmt.Sprintf("the clock source %s", e.Clocksource)
 		if e.Clocksource == "" {
 			text = "the clock"
@@ -446,7 +448,7 @@ func (r *Report) clock(rec *results.Record) []Warning {
 		out = append(out, Warning{Code: "slow-clock", Cells: []string{}, Remedy: "choose another clock source, if the machine has a good one, or know that whatever takes times costs more here",
 			Text: text})
 	}
-	if e.Clocksource != "" {
+	if e.Clocksource != "" && (len(e.Clocks) == 0 || len(sources) > 0) {
 		sources = append([]string{e.Clocksource}, sources...)
 	}
 	if sources = slices.Compact(sources); len(sources) > 1 {
@@ -454,6 +456,31 @@ func (r *Report) clock(rec *results.Record) []Warning {
 			Text: fmt.Sprintf("the kernel's clock source changed while the matrix ran: %s", few(sources, 4))})
 	}
 	return out
+}
+
+// ownClock is the doubt about clock sources that are compared by a program that
+// reads them itself. That one of them is slow is what is weighed, and no doubt.
+func (r *Report) ownClock() []Warning {
+	e := &r.Environment
+	if e.OwnClock == "counter" {
+		return nil
+	}
+	cells := []string{}
+	for i := range r.Comparisons {
+		if c := &r.Comparisons[i]; c.Axis == "clocksource" {
+			cells = append(cells, c.Cell)
+		}
+	}
+	if len(cells) == 0 {
+		return nil
+	}
+	var costs []string
+	for _, c := range e.Clocks[1:] {
+		costs = append(costs, fmt.Sprintf("%+.0f ns by %s", c.ReadNs-e.Clocks[0].ReadNs, c.Source))
+	}
+	return []Warning{{Code: "own-clock", Cells: unique(cells), Forbids: results.ForbidsVerdict,
+		Remedy: "subtract it, or measure on a machine whose CPUs have a counter that Linux trusts (tsc among the clock sources)",
+		Text:   fmt.Sprintf("pgtare reads the clock at least once per transaction, which differs from %s by %s and is in these figures", e.Clocks[0].Source, few(costs, 4))}}
 }
 
 // unequal says where cells that are compared did not have equally many

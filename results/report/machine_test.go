@@ -42,7 +42,7 @@ func watched(rec *results.Record, change func(i int, m *results.Machine)) {
 func TestMachineDoubts(t *testing.T) {
 	base := shortDefault() // 5 runs of 4 generations
 	base.settings = base.settings[:1]
-	ours := []string{"client-bound", "preempted", "moved", "steal", "other-load", "throttled", "governor", "frequency", "slow-clock", "clocksource-changed", "unequal-checkpoints", "unequal-vacuums"}
+	ours := []string{"client-bound", "preempted", "moved", "steal", "other-load", "throttled", "governor", "frequency", "slow-clock", "own-clock", "clocksource-changed", "unequal-checkpoints", "unequal-vacuums"}
 	all := []string(nil)
 	check := func(name string, m matrix, change func(rec *results.Record), code string, cells []string, blocks string, parts ...string) {
 		t.Helper()
@@ -206,6 +206,21 @@ func TestMachineDoubts(t *testing.T) {
 	check("slow clock", environment(func(e *results.Environment) { e.ClockReadNs = 640 }), nothing, "slow-clock", all, "", "tsc takes 640 ns")
 	check("clock of the kernel", environment(func(e *results.Environment) { e.Clocksource, e.ClockReadNs = "acpi_pm", 0 }), nothing, "slow-clock", all, "", "acpi_pm is read by a system call")
 	check("clock of the hypervisor", environment(func(e *results.Environment) { e.Clocksource, e.ClockReadNs = "kvm-clock", 45 }), nothing, "", nil, "")
+	two := func(own string) matrix {
+		m := environment(func(e *results.Environment) {
+			e.Clocks, e.OwnClock = []results.Clock{{Source: "tsc", ReadNs: 32}, {Source: "hpet", ReadNs: 640}}, own
+		})
+		change := m.change
+		m.change = func(h *results.Header) {
+			change(h)
+			h.Comparisons[0].Axis = "clocksource"
+		}
+		return m
+	}
+	switched := machine(func(i int, m *results.Machine) { m.Clocksource = []string{"tsc", "hpet"}[i%2] })
+	check("clocks that are compared", two("counter"), switched, "", nil, "")
+	check("clocks that pgtare reads, too", two("clocksource"), switched, "own-clock", []string{one}, results.ForbidsVerdict, "differs from tsc by +608 ns by hpet")
+	check("a clock that isn't compared", two("counter"), machine(func(i int, m *results.Machine) { m.Clocksource = []string{"tsc", "acpi_pm"}[i%2] }), "clocksource-changed", all, "", "tsc, acpi_pm")
 	check("an unknown clock", environment(func(e *results.Environment) { e.Clocksource, e.ClockReadNs = "", 0 }), nothing, "", nil, "")
 
 	// Unequal: 20 blocks in each cell, so a difference of 6 is within chance.

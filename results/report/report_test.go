@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -158,6 +159,28 @@ func cases() map[string]matrix {
 	m.cost = costs(nil)
 	all["equal-cells"] = m
 
+	// Clock sources in the place of a variable, and columns of one's own choice.
+	m = short()
+	m.title, m.settings = "a setting by two clocks", []setting{{"track_io_timing", "off", "on"}}
+	m.vars = map[string][]string{"clocksource": {"tsc", "kvm-clock"}}
+	m.cost = func(c *results.Cell) float64 {
+		return costs(map[string]float64{"track_io_timing=on": 0.02})(c) * map[string]float64{"tsc": 1, "kvm-clock": 1.03}[c.Axes["clocksource"]]
+	}
+	m.change = func(h *results.Header) {
+		h.Environment.Clocks, h.Environment.OwnClock = []results.Clock{{Source: "tsc", ReadNs: 24}, {Source: "kvm-clock", ReadNs: 45}}, "counter"
+		h.Columns = []string{"mode", "clocksource"}
+		for i := range h.Cells {
+			h.Cells[i].Vars = nil
+			h.Cells[i].Baseline = h.Cells[i].Baseline && h.Cells[i].Axes["clocksource"] == "tsc"
+		}
+		for i := range h.Comparisons {
+			if h.Comparisons[i].Axis == "n" {
+				h.Comparisons[i].Axis = "clocksource"
+			}
+		}
+	}
+	all["clocksources"] = m
+
 	// Settings on instances of their own: blocks, each one slice.
 	m = short()
 	m.title, m.modes, m.runs, m.generations, m.rounds = "what reaches the WAL", []string{"per-statement"}, 12, 1, 1
@@ -193,6 +216,67 @@ func cases() map[string]matrix {
 	}
 	all["block"] = m
 	return all
+}
+
+// TestColumns: whatever stands as columns, each cell has its figure once, and
+// what isn't an axis is refused.
+func TestColumns(t *testing.T) {
+	all := cases()
+	for _, name := range []string{"two-servers", "variable-setting", "clocksources", "equal-cells", "many-servers"} {
+		rec := all[name].record(t)
+		axes := []string{}
+		for _, a := range rec.Header.Axes {
+			if len(a.Values) > 1 {
+				axes = append(axes, a.Name)
+			}
+		}
+		for _, s := range all[name].settings {
+			axes = append(axes, s.name)
+		}
+		r, err := report.Build(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, axis := range axes {
+			columns := []string{axis, axes[(i+1)%len(axes)]}
+			if len(axes) == 1 || i%2 == 0 {
+				columns = columns[:1]
+			}
+			if err := r.SetColumns(columns); err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			var text bytes.Buffer
+			if err := r.Text(&text); err != nil {
+				t.Fatal(err)
+			}
+			checkText(t, text.String())
+			want := 0
+			for _, c := range r.Cells {
+				if c.Median != nil || c.Status == "n/a" {
+					want++
+				}
+			}
+			// From the header's blank line up to the overheads; a number in a label has
+			// other signs around it.
+			_, table, _ := strings.Cut(text.String(), "UTC\n\n")
+			table, _, _ = strings.Cut(table, "overhead, %")
+			figures := 0
+			for _, l := range strings.Split(table, "\n") {
+				for _, word := range strings.Fields(l) {
+					if regexp.MustCompile(`^[0-9]{4,}$|^[0-9]\.[0-9]{3}$|^n/a$`).MatchString(word) && word != "100000" {
+						figures++
+					}
+				}
+			}
+			if figures != want {
+				t.Errorf("%s by %q: %d figures of %d cells:\n%s", name, columns, figures, want, table)
+			}
+		}
+		if err := r.SetColumns([]string{"moon"}); err == nil || !strings.Contains(err.Error(), "there is no axis moon in the record; there are ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // TestGolden holds the reports of made-up records against files.

@@ -3,9 +3,9 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"pgtare/results"
@@ -20,8 +20,9 @@ type line struct {
 }
 
 // lines are the rows of a panel in the order of the plan. The baseline gives
-// its row to the panel's title, as in the mails; where a variable is an axis,
-// each of its values has a row, and the settings stand below.
+// its row to the panel's title, as in the mails; where there is another axis (a
+// variable, the clock source), each of its values has a row, and the settings
+// stand below.
 func (t *text) lines(panel string) []line {
 	var groups []string
 	byGroup := map[string][]line{}
@@ -30,7 +31,7 @@ func (t *text) lines(panel string) []line {
 		if c.Panel != panel {
 			continue
 		}
-		group := varsLine(t.Plan, c.plan.Vars)
+		group := groupLine(t.Plan, c.plan, nil)
 		if byGroup[group] == nil {
 			groups = append(groups, group)
 		}
@@ -69,13 +70,19 @@ func (t *text) lines(panel string) []line {
 	return out
 }
 
-// varsLine names the values of script variables that are axes.
-func varsLine(h *results.Header, vars map[string]string) string {
+// ownTables are the axes that the tables have a place of their own for: columns
+// or sections, or the rows of a group.
+var ownTables = []string{"server", "workload", "mode", "protocol", "clients", "setting"}
+
+// groupLine names a cell's values on the axes by which rows are grouped, but
+// those left out.
+func groupLine(h *results.Header, c *results.Cell, without []string) string {
 	var parts []string
-	for _, name := range keys(vars) {
-		if slices.ContainsFunc(h.Axes, func(a results.Axis) bool { return a.Name == name && len(a.Values) > 1 }) {
-			parts = append(parts, name+"="+vars[name])
+	for _, a := range h.Axes {
+		if len(a.Values) < 2 || slices.Contains(ownTables, a.Name) || slices.Contains(without, a.Name) {
+			continue
 		}
+		parts = append(parts, a.Name+"="+cmp.Or(c.Axes[a.Name], c.Vars[a.Name]))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -91,9 +98,9 @@ func (t *text) servers(panel string) []string {
 	return out
 }
 
-// several tells whether tables have a column per server.
+// several tells whether the table of the figures has several columns of them.
 func (t *text) several() bool {
-	return slices.ContainsFunc(t.Panels, func(p Panel) bool { return len(t.servers(p.ID)) > 1 })
+	return len(t.Plan.Columns) > 0 || slices.ContainsFunc(t.Panels, func(p Panel) bool { return len(t.servers(p.ID)) > 1 })
 }
 
 // onServers calls begin and then visit for all rows that have figures, panel
@@ -179,7 +186,7 @@ func (t *text) above(base, c *Cell) bool {
 	if base.plan.Server != c.plan.Server || !heads(base) {
 		return false
 	}
-	return maps.Equal(base.plan.Vars, c.plan.Vars) || heads(c) && t.first(base)
+	return groupLine(t.Plan, base.plan, nil) == groupLine(t.Plan, c.plan, nil) || heads(c) && t.first(base)
 }
 
 // heads tells whether a cell's row is that of its variables' values or, where
@@ -228,6 +235,10 @@ func (t *text) main() {
 
 // figures writes a column per server.
 func (t *text) figures() {
+	if len(t.Plan.Columns) > 0 {
+		t.figuresBy(t.Plan.Columns)
+		return
+	}
 	s := &sheet{}
 	for _, server := range t.Plan.Servers {
 		s.columns = append(s.columns, column{heads: strings.Join(fold(ascii(server.Label), 12, 0), "\n") + "\n" + t.unitHead()})
@@ -243,6 +254,114 @@ func (t *text) figures() {
 		}
 	}
 	s.write(&t.out, "")
+}
+
+// figuresBy writes the figures with the values of any axes, or settings, as
+// columns. The rows are what these leave open, in the order of the plan.
+func (t *text) figuresBy(axes []string) {
+	type place struct {
+		section, label string
+		again          int // of cells that are called the same, as controls are
+	}
+	var heads []string
+	var places []place
+	at := map[place]map[string]*Cell{}
+	titles := t.titlesWithout(axes)
+	for i := range t.Cells {
+		c := &t.Cells[i]
+		var head []string
+		for _, axis := range axes {
+			head = append(head, t.columnOf(c, axis))
+		}
+		column := strings.Join(head, "\n")
+		if !slices.Contains(heads, column) {
+			heads = append(heads, column)
+		}
+		p := place{section: titles[c.Panel], label: t.rowWithout(c, axes)}
+		for at[p][column] != nil {
+			p.again++
+		}
+		if at[p] == nil {
+			places, at[p] = append(places, p), map[string]*Cell{}
+		}
+		at[p][column] = c
+	}
+	s := &sheet{}
+	for _, head := range heads {
+		var lines []string
+		for _, l := range strings.Split(head, "\n") {
+			lines = append(lines, fold(l, 16, 0)...)
+		}
+		s.columns = append(s.columns, column{heads: strings.Join(append(lines, t.unitHead()), "\n")})
+	}
+	// Section by section, the bare row first: it gives its figures to the title.
+	var sections []string
+	for _, p := range places {
+		sections = append(sections, p.section)
+	}
+	for _, section := range unique(sections) {
+		s.begin(section)
+		for _, bare := range []bool{true, false} {
+			for _, p := range places {
+				if p.section != section || (p.label == "") != bare {
+					continue
+				}
+				r := sheetRow{indent: 2, label: p.label}
+				if bare {
+					r.indent, r.label = 0, section
+				}
+				for _, head := range heads {
+					r.values = append(r.values, figureOf(at[p][head]))
+				}
+				s.add(r)
+			}
+		}
+	}
+	s.write(&t.out, "")
+}
+
+// columnOf is a cell's value on an axis, or of a setting, as a column's head has
+// it.
+func (t *text) columnOf(c *Cell, axis string) string {
+	if value, isSetting := c.Settings[axis]; isSetting && !slices.ContainsFunc(t.Plan.Axes, func(a results.Axis) bool { return a.Name == axis }) {
+		return ascii(axis + "=" + value)
+	}
+	switch value := c.Axes[axis]; axis {
+	case "clients":
+		n, _ := strconv.Atoi(value)
+		return count(n, "client")
+	case "mode", "workload", "protocol", "clocksource":
+		return ascii(value)
+	default:
+		return t.valueOf(c, axis)
+	}
+}
+
+// rowWithout names a cell by what its panel and these columns leave open.
+func (t *text) rowWithout(c *Cell, columns []string) string {
+	var parts []string
+	if len(t.servers(c.Panel)) > 1 && !slices.Contains(columns, "server") {
+		parts = append(parts, c.plan.Server)
+	}
+	if group := groupLine(t.Plan, c.plan, columns); group != "" {
+		parts = append(parts, group)
+	}
+	own := slices.DeleteFunc(slices.Clone(columns), func(name string) bool { _, isSetting := c.Settings[name]; return !isSetting })
+	switch {
+	case slices.Contains(columns, "setting"):
+	case len(own) == 0 || c.Control:
+		if c.plan.Label != "" {
+			parts = append(parts, c.plan.Label)
+		}
+	default: // what is set beside the settings that are columns
+		base := t.Cells[slices.IndexFunc(t.Cells, func(x Cell) bool { return x.Panel == c.Panel && x.Baseline })]
+		for _, name := range keys(c.Settings) {
+			if c.Settings[name] != base.Settings[name] && !slices.Contains(own, name) {
+				parts = append(parts, name+"="+c.Settings[name])
+			}
+		}
+	}
+	return ascii(strings.Join(parts, ", "))
 }
 
 // overheads writes the overheads in per cent and ns with their verdicts: those
@@ -284,10 +403,13 @@ func (t *text) overheads(figure func(c *Cell) value) {
 				title += ", " + ascii(server)
 			}
 			begun := false
-			for _, l := range lines {
+			for i, l := range lines {
 				c := l.cells[server]
 				if figure == nil && (c == nil || t.beside(c) == weighed{}) {
-					continue // its figure stands above
+					// Its figure stands above. But it may head rows that follow.
+					if below := i + 1; l.indent == 0 || below == len(lines) || lines[below].indent <= l.indent {
+						continue
+					}
 				}
 				if !begun {
 					s.begin(title)
@@ -717,9 +839,7 @@ func (t *text) valueOf(c *Cell, axis string) string {
 // rowName names a cell by all that its panel, server and the axis leave open.
 func (t *text) rowName(c *Cell, axis string) string {
 	var parts []string
-	vars := maps.Clone(c.plan.Vars)
-	delete(vars, axis)
-	if s := varsLine(t.Plan, vars); s != "" {
+	if s := groupLine(t.Plan, c.plan, []string{axis}); s != "" {
 		parts = append(parts, s)
 	}
 	if label := c.plan.Label; label != "" && axis != "setting" && !c.Baseline {

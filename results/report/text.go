@@ -32,6 +32,37 @@ func (r *Report) Text(w io.Writer) error {
 	return err
 }
 
+// SetColumns chooses the axes, or settings, whose values are the columns of the
+// text's table of figures; none leaves it as the record has it.
+func (r *Report) SetColumns(names []string) error {
+	var known []string
+	for _, a := range r.Plan.Axes {
+		if len(a.Values) > 1 {
+			known = append(known, a.Name)
+		}
+	}
+	values := map[string]string{}
+	for i := range r.Cells {
+		for _, name := range keys(r.Cells[i].Settings) {
+			switch v, seen := values[name]; {
+			case !seen:
+				values[name] = r.Cells[i].Settings[name]
+			case v != r.Cells[i].Settings[name] && !slices.Contains(known, name):
+				known = append(known, name)
+			}
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("there is no axis %s in the record; there are %s", name, strings.Join(known, ", "))
+		}
+	}
+	if len(names) > 0 {
+		r.Plan.Columns = names
+	}
+	return nil
+}
+
 // text is a text in the making.
 type text struct {
 	*Report
@@ -40,7 +71,10 @@ type text struct {
 }
 
 // titles names each panel by what tells it from the others.
-func (r *Report) titles() map[string]string {
+func (r *Report) titles() map[string]string { return r.titlesWithout(nil) }
+
+// titlesWithout leaves out the axes whose values stand elsewhere.
+func (r *Report) titlesWithout(columns []string) map[string]string {
 	titles := map[string]string{}
 	differ := func(of func(p *results.Panel) string) bool {
 		return slices.ContainsFunc(r.Plan.Panels, func(p results.Panel) bool { return of(&p) != of(&r.Plan.Panels[0]) })
@@ -59,14 +93,16 @@ func (r *Report) titles() map[string]string {
 		if r.Plan.Transactions > 0 {
 			title = fmt.Sprintf("%d x %s", r.Plan.Transactions, title)
 		}
-		title += ", " + p.Mode
-		if protocols {
+		if !slices.Contains(columns, "mode") {
+			title += ", " + p.Mode
+		}
+		if protocols && !slices.Contains(columns, "protocol") {
 			title += ", " + p.Protocol
 		}
 		if schedules {
 			title += ", by " + map[string]string{"slice": "slices", "block": "blocks"}[p.Schedule]
 		}
-		if clients {
+		if clients && !slices.Contains(columns, "clients") {
 			title += ", " + count(p.Clients, "client")
 			if p.Threads > 1 {
 				title += fmt.Sprintf(" in %d threads", p.Threads)
@@ -231,7 +267,13 @@ func machineLine(e *results.Environment) string {
 	add(e.MemoryBytes > 0, "%.1f GiB", float64(e.MemoryBytes)/(1<<30))
 	add(e.OS+e.Kernel != "", "%s", strings.TrimSpace(e.OS+" "+e.Kernel))
 	add(e.Virtualization != "", "%s", e.Virtualization)
+	var clocks []string
+	for _, c := range e.Clocks {
+		clocks = append(clocks, fmt.Sprintf("%s %s ns", c.Source, fixed(c.ReadNs, 0)))
+	}
 	switch {
+	case len(clocks) > 1:
+		add(true, "clocks by turns (a read takes: %s)", strings.Join(clocks, ", "))
 	case e.Clocksource != "" && e.ClockReadNs > 0:
 		add(true, "clock %s, %s ns a read", e.Clocksource, fixed(e.ClockReadNs, 0))
 	case e.Clocksource != "":
@@ -391,6 +433,13 @@ func (t *text) notes() {
 	if slices.ContainsFunc(t.Panels, func(p Panel) bool { return len(p.Anchors) > 0 }) {
 		note("anchor: ", "one unbroken second of the baseline, once per matrix.")
 	}
+	if e := &t.Environment; len(e.Clocks) > 1 {
+		own := "pgtare's own timing reads the CPU's counter, whatever the source, so that no cost of its own is in the differences"
+		if e.OwnClock != "counter" {
+			own = "pgtare's own timing reads the same clock, at least once per transaction, which is in the differences"
+		}
+		note("clocksource: ", "switched for the whole machine between slices or blocks, outside of what is measured. %s.", own)
+	}
 	if t.Plan.Until > 0 {
 		runs, open := 0, ""
 		for _, c := range t.Cells {
@@ -419,7 +468,7 @@ func (t *text) notes() {
 		switch {
 		case t.several():
 			base = "that of its server, or what the heading says"
-		case slices.ContainsFunc(t.Plan.Cells, func(c results.Cell) bool { return varsLine(t.Plan, c.Vars) != "" }):
+		case slices.ContainsFunc(t.Plan.Cells, func(c results.Cell) bool { return groupLine(t.Plan, &c, nil) != "" }):
 			base = "the row that it is indented below, or the first of its section"
 		}
 		how := "Paired within rounds, so"

@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"golang.org/x/sys/unix"
 
+	"pgtare/matrix/host"
 	"pgtare/matrix/server"
 )
 
@@ -143,6 +146,42 @@ func open() error {
 		return err
 	}
 	one.install, one.manager = insts[0], m
+	return nil
+}
+
+// Clocksources returns two clock sources of this kernel, the one in use first,
+// and keeps the tests of other packages from switching them until the test ends,
+// which fails if another is in use then. Where this process can't switch between
+// two, the test is skipped; in CI too, whose machines may have but one.
+func Clocksources(t testing.TB) []string {
+	t.Helper()
+	turn, err := os.OpenFile(filepath.Join(os.TempDir(), "pgtare-test-clocksource"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { turn.Close() })
+	if err := unix.Flock(int(turn.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	current, offered, err := host.Clocksources()
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, s := range offered {
+		if s == current {
+			continue
+		}
+		if err := host.CheckClocksources([]string{current, s}); err != nil {
+			t.Skip(err)
+		}
+		t.Cleanup(func() {
+			if now, _, _ := host.Clocksources(); now != current {
+				t.Errorf("the clock source is %s after the test, and was %s", now, current)
+			}
+		})
+		return []string{current, s}
+	}
+	t.Skipf("this kernel offers no clock source but %s", current)
 	return nil
 }
 
