@@ -545,6 +545,10 @@ func (r *runner) prepare(ctx context.Context) error {
 				}
 			}
 		}
+		// What making them has dirtied isn't written in somebody's slice.
+		if err := r.ask(ctx, i, func(ctx context.Context, conn *pgconn.PgConn) error { return r.checkpoint(ctx, conn, r.label(i)) }); err != nil {
+			return r.lost(err)
+		}
 	}
 	return nil
 }

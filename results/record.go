@@ -106,7 +106,7 @@ type Server struct {
 	Compiler   string            `json:"compiler"`
 	Build      map[string]string `json:"build"` // the pg_config view: CONFIGURE, CC, CFLAGS, ...
 	Assertions bool              `json:"assertions"`
-	Settings   map[string]string `json:"settings"`   // pg_settings that differ from boot_val, secrets removed
+	Settings   map[string]string `json:"settings"`   // pg_settings that differ from boot_val, and some that bear on levels as they are; secrets removed
 	Deviations []string          `json:"deviations"` // what pgtare set other than PostgreSQL's own defaults
 }
 

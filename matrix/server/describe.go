@@ -41,11 +41,13 @@ func describe(ctx context.Context, cfg *pgconn.Config, inst Installation) (resul
 		}
 	}
 	// Not this session's own, nor where the files lie: a managed instance has
-	// a new random path each time.
+	// a new random path each time. Some stand there as they are, whatever their
+	// default: they decide about levels, and differ between versions.
 	rows, err = query(ctx, conn, `
 SELECT name, coalesce(pg_catalog.current_setting(name, true), '')
   FROM pg_catalog.pg_settings
- WHERE setting IS DISTINCT FROM boot_val AND source NOT IN ('client', 'session')
+ WHERE (setting IS DISTINCT FROM boot_val AND source NOT IN ('client', 'session')
+        OR name IN ('shared_buffers', 'huge_pages', 'huge_pages_status', 'io_method', 'data_checksums', 'wal_level', 'fsync', 'synchronous_commit', 'full_page_writes', 'jit'))
    AND name NOT IN ('data_directory', 'config_file', 'hba_file', 'ident_file', 'external_pid_file', 'unix_socket_directories')
  ORDER BY name`)
 	if err != nil {

@@ -113,8 +113,11 @@ func TestDescribe(t *testing.T) {
 	if s.Settings["work_mem"] != "7MB" || s.Settings["primary_conninfo"] != "***" || s.Settings["synchronize_seqscans"] != "off" {
 		t.Errorf("settings %v", s.Settings)
 	}
+	if s.Settings["fsync"] != "on" || s.Settings["shared_buffers"] == "" {
+		t.Errorf("settings that bear on levels are not told: %v", s.Settings)
+	}
 	for name := range s.Settings {
-		if name == "data_directory" || name == "fsync" || name == "lock_timeout" {
+		if name == "data_directory" || name == "lock_timeout" {
 			t.Errorf("%s is told as different from its default", name)
 		}
 	}
