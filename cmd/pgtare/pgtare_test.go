@@ -157,6 +157,9 @@ func TestUsageErrors(t *testing.T) {
 		{"run --defaults=", "given and empty"},
 		{"run --mode both", "unknown mode"},
 		{"run --pin everywhere", "expected none, core"},
+		{"run --engine nett", "did you mean net?"},
+		{"run --engine=", "given and empty"},
+		{"run --engine net --pin core", "can't be pinned alone"},
 		{"run --server 18 --server 18", "18"},
 		{"run --server 18 --server 18 --dry-run", "would both be called 18"},
 		{"run --server a=/x --server a=src:/y --dry-run", "would both be called a"},
@@ -656,30 +659,6 @@ func TestAttached(t *testing.T) {
 		t.Errorf("the schema is left: %v %v", res.Rows, res.Err)
 	}
 	start(t, with(quick, "--server", conninfo, "-c", "60")...).expect(t, 2, "use fewer clients")
-}
-
-// A full disk under the record: what was written can be read.
-func TestDiskFull(t *testing.T) {
-	servertest.Start(t)
-	t.Parallel()
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		servertest.Lack(t, "needs a small file system of its own: mount: %v", err)
-	}
-	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) }) //nolint:errcheck // a leftover shows as a failing TempDir
-	cache := cacheDir(t)
-	record := filepath.Join(dir, "r.jsonl")
-	p := start(t, with(long, "-o", record, "--cache-dir", cache)...)
-	p.expect(t, 1, "no space left on device")
-	nothingLeft(t, cache)
-	rec, err := results.ReadFile(record)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(rec.Generations) == 0 {
-		t.Error("no generation is kept")
-	}
-	start(t, "show", record).expect(t, 0, "")
 }
 
 // No PostgreSQL of that version, and no way to fetch one.

@@ -12,12 +12,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // CPUs returns the numbers of the CPUs that this process may use, ascending,
-// as they were when it started; nil where /proc doesn't tell.
+// as they were when it started; nil where the system doesn't tell (all but Linux).
 //
 // Note: reading them anew, from the process's first thread, was tried. The Go
 // runtime may run a goroutine that pins itself on just that thread.
@@ -30,22 +28,6 @@ var cpusAtStart = func() []int {
 	}
 	return cpus
 }()
-
-// SetAffinity restricts a process (its first thread) or a thread to some CPUs;
-// 0 is the calling thread.
-func SetAffinity(pid int, cpus []int) error {
-	if len(cpus) == 0 {
-		panic("host: SetAffinity to no CPU")
-	}
-	set := unix.NewCPUSet(slices.Max(cpus) + 1)
-	for _, c := range cpus {
-		set.Set(c)
-	}
-	if err := unix.SchedSetaffinityDynamic(pid, set); err != nil {
-		return fmt.Errorf("pin process %d to CPUs %v: %w", pid, cpus, err)
-	}
-	return nil
-}
 
 // Siblings returns the CPUs that share a core with cpu (SMT), itself
 // included; only itself where the kernel doesn't tell.

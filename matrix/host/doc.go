@@ -42,5 +42,7 @@
 // them. [Counter], calibrated once, is the same under all.
 //
 // All of it is Linux: /proc, /sys and the scheduler's system calls. What a
-// kernel or container doesn't show is left empty.
+// kernel or container doesn't show is left empty. On macOS, Facts has what
+// sysctl tells, [CPUs] is nil, a Watch knows this process's own CPU time and
+// no more, and OpenProc, SetAffinity and Quietest fail.
 package host

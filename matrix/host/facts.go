@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,7 +22,7 @@ func Facts() results.Environment {
 	e := results.Environment{
 		OS:             osName(),
 		CPU:            cpuModel(),
-		CPUs:           len(CPUs()),
+		CPUs:           cmp.Or(len(CPUs()), runtime.NumCPU()),
 		MemoryBytes:    memory(),
 		Clocksource:    line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
 		Clocksources:   strings.Fields(line("/sys/devices/system/clocksource/clocksource0/available_clocksource")),
@@ -84,24 +83,6 @@ func field(path, key, sep string) string {
 		}
 	}
 	return ""
-}
-
-func osName() string {
-	return strings.Trim(field("/etc/os-release", "PRETTY_NAME", "="), `"'`)
-}
-
-func cpuModel() string {
-	return cmp.Or(
-		field("/proc/cpuinfo", "model name", ":"),
-		field("/proc/cpuinfo", "Model", ":"), // arm64 boards
-		field("/proc/cpuinfo", "cpu", ":"),   // ppc64
-	)
-}
-
-func memory() int64 {
-	kb, _, _ := strings.Cut(field("/proc/meminfo", "MemTotal", ":"), " ")
-	n, _ := strconv.ParseInt(kb, 10, 64)
-	return n * 1024
 }
 
 // virtualization names the hypervisor and the container, as far as files tell.

@@ -68,6 +68,9 @@
 // Note: a postmaster that was stopped (SIGSTOP) when pgtare was killed
 // (SIGKILL) does not see its SIGQUIT; the next start ends it.
 //
+// Other systems than Linux have no such signal, and don't show who works in a
+// directory; there pgtare only attaches to servers ([CanStart]).
+//
 // The programs of a build are ended as a group when pgtare is interrupted; when
 // it is killed, make gets SIGTERM and ends its children, and the next start
 // ends what else has its working directory in the session directory.

@@ -286,7 +286,7 @@ func (r *resolver) npm(ctx context.Context, dir string, n Spec, args ...string) 
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = cmp.Or(dir, "/")
 	// npm may start processes of its own: they get the signal as a group.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = childOfOurs(syscall.SIGKILL)
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

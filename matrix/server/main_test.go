@@ -13,12 +13,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
+// asChild is what this binary does instead of its tests when a test has
+// started it with such a variable, whose value is a directory.
+var asChild = map[string]func(dir string) int{"PGTARE_TEST_VICTIM": victim}
+
 func TestMain(m *testing.M) {
-	if dir := os.Getenv("PGTARE_TEST_VICTIM"); dir != "" {
-		os.Exit(victim(dir))
-	}
-	if dir := os.Getenv("PGTARE_TEST_FULL"); dir != "" {
-		os.Exit(fullDisk(dir))
+	for name, what := range asChild {
+		if dir := os.Getenv(name); dir != "" {
+			os.Exit(what(dir))
+		}
 	}
 	if args := os.Getenv("PGTARE_TEST_BUILDING"); args != "" {
 		os.Exit(building(args))

@@ -104,6 +104,9 @@ func (m *Manager) Create(ctx context.Context, inst Installation, cfg InstanceCon
 	if !instanceID.MatchString(cfg.ID) {
 		panic(fmt.Sprintf("server: instance ID %q", cfg.ID))
 	}
+	if err := CanStart(); err != nil {
+		return nil, err
+	}
 	ctx, end, err := m.begin(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("create instance %s: %w", cfg.ID, err)

@@ -215,30 +215,6 @@ func worksIn(pid int, dir string) bool {
 	return err == nil && (cwd == dir || strings.HasPrefix(cwd, dir+"/"))
 }
 
-// signalIn sends sig to every process that works in dir and returns how many
-// there were. Between finding a PID and signalling it the PID could pass to
-// another process, so the check is repeated on a pidfd, which cannot.
-func signalIn(dir string, sig unix.Signal) int {
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
-	}
-	n := 0
-	for _, pid := range processesIn(dir) {
-		fd, err := unix.PidfdOpen(pid, 0)
-		if err != nil {
-			if err == unix.ENOSYS && unix.Kill(pid, sig) == nil { // before Linux 5.3
-				n++
-			}
-			continue
-		}
-		if worksIn(pid, dir) && unix.PidfdSendSignal(fd, sig, nil, 0) == nil {
-			n++
-		}
-		unix.Close(fd)
-	}
-	return n
-}
-
 // endProcesses ends every process that works in dir, by SIGKILL: nothing there
 // is worth an orderly end.
 func endProcesses(dir string) error {

@@ -177,13 +177,13 @@ func copyFile(src, dst string) error {
 		return err
 	}
 	defer out.Close()
-	if unix.IoctlFileClone(int(out.Fd()), int(in.Fd())) != nil {
+	if !cloneFile(out, in) {
 		if _, err := io.Copy(out, in); err != nil {
 			return err
 		}
 		// Write-back begins now and not in the midst of a measurement, half a
 		// minute later. A file system that can't does it when it likes.
-		unix.SyncFileRange(int(out.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WRITE)
+		startWriteBack(out)
 	}
 	return out.Close()
 }

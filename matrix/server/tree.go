@@ -361,7 +361,7 @@ func (t *tree) gitCommand(ctx context.Context, r *resolver, args ...string) (*ex
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", t.dir}, args...)...)
 	cmd.Dir = "/"
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "GIT_OPTIONAL_LOCKS=0"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = childOfOurs(syscall.SIGKILL)
 	if info, err := os.Stat(t.dir); err == nil && r.user.switchTo {
 		if st := info.Sys().(*syscall.Stat_t); st.Uid != 0 {
 			cmd.SysProcAttr.Credential = &syscall.Credential{Uid: st.Uid, Gid: st.Gid}

@@ -59,7 +59,7 @@ func findRunUser() (runUser, error) {
 // attr returns the process attributes of a child that runs as this user, in a
 // session of its own, and gets sig when pgtare dies.
 func (r runUser) attr(sig syscall.Signal) *syscall.SysProcAttr {
-	a := &syscall.SysProcAttr{Setsid: true, Pdeathsig: sig}
+	a := childOfOurs(sig)
 	if r.switchTo {
 		a.Credential = &syscall.Credential{Uid: uint32(r.UID), Gid: uint32(r.GID), Groups: r.Groups}
 	}

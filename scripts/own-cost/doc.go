@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command own-cost is a stub that weighs clients: it takes the server's part of
 // the PostgreSQL protocol and answers every statement at once, with one row that
 // holds 1, whatever was asked. What a transaction then costs is the client's

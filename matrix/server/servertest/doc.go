@@ -2,8 +2,8 @@
 //
 // Start returns one server per test binary, shared by its tests and started
 // when the first asks for it; Fresh one of the test's own, that may be
-// stopped and killed. Both are the newest local PostgreSQL, else a fetched
-// one. Where there is none, a test is skipped, and fails under CI=true.
+// stopped and killed; Encrypted one more that takes only TLS and a password.
+// All are the newest local PostgreSQL, else a fetched one. Where there is none, a test is skipped, and fails under CI=true.
 //
 // A package whose tests use either should have
 //
