@@ -26,6 +26,7 @@ type describedSpec struct {
 	SliceNs      int64              `json:"slice_ns"` // 0: by the pilot
 	Rounds       int                `json:"rounds"`   // 0: by the pilot
 	Pin          string             `json:"pin"`      // "": by the number of clients
+	Engine       Engine             `json:"engine"`   // "": by the connection
 	Seed         int64              `json:"seed"`
 	Schedule     string             `json:"schedule"` // "": by the settings
 	Env          []describedAxis    `json:"env"`      // without values where there is but one, which may be a secret
@@ -55,7 +56,7 @@ func (s Spec) describe() describedSpec {
 	d := describedSpec{
 		Clients: s.Clients, Threads: s.Threads, Protocols: []string{}, Modes: s.Modes, Settings: []describedSetting{}, Full: s.Full, Vars: []describedAxis{},
 		Runs: s.Runs, Seconds: s.Duration.Seconds(), Transactions: s.Transactions, Controls: s.Controls,
-		SliceNs: int64(s.Slice), Rounds: s.Rounds, Pin: s.Pin.String(), Seed: s.Seed,
+		SliceNs: int64(s.Slice), Rounds: s.Rounds, Pin: s.Pin.String(), Engine: s.Engine, Seed: s.Seed,
 		Schedule: s.Schedule, Env: []describedAxis{}, Clocksources: append([]string{}, s.Clocksources...), Columns: append([]string{}, s.Columns...), Conf: []string{}, Defaults: s.Defaults, Until: s.Until, MaxSeconds: s.MaxTime.Seconds(),
 		BeforeRun: s.Hooks.Before, AfterRun: s.Hooks.After,
 	}

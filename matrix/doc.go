@@ -145,6 +145,11 @@
 // is put back when the run ends, by whatever error, signal or panic. After a
 // SIGKILL the next run does so, or pgtare restore ([Restore]).
 //
+// What sends the load is an [Engine]: epoll where it can be had, net where the
+// connection to an attached server is encrypted (which a look at one shows, whatever
+// sslmode says) and on other systems than Linux. There pgtare starts no servers
+// ([server.CanStart]), and what the system doesn't tell is null.
+//
 // # Stopping by width
 //
 // With --until the runs go on until every deciding interval is narrow enough.

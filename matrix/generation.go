@@ -150,7 +150,7 @@ func (r *runner) openCell(ctx context.Context, p *panel, cell, generation int) (
 	// All clients connect in turn.
 	ctx, cancel := context.WithTimeout(ctx, r.grace()+time.Duration(p.Clients)*100*time.Millisecond)
 	defer cancel()
-	g, err := r.wire.Open(ctx, l.spec)
+	g, err := r.driver.Open(ctx, l.spec)
 	if err != nil {
 		return load{}, fmt.Errorf("open %d sessions of cell %s (%s) on %s: %w", p.Clients, c.ID, c.name(), c.Server, err)
 	}

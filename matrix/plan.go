@@ -691,9 +691,9 @@ func (p *Plan) Print(w io.Writer) error {
 	fmt.Fprintf(b, "%d cells in %d panels on %d instances, %s of %s per cell; about %v (a guess before the pilot)\n",
 		len(p.Cells), len(p.Panels), len(p.Instances), runs, s.perRun(), p.Expected().Round(time.Second))
 	if len(s.Protocols) == 1 && len(s.Clients) == 1 {
-		fmt.Fprintf(b, "workload %s, protocol %s, %d clients, %d threads, seed %d\n", s.Workload.Name(), s.Protocols[0], s.Clients[0], s.Threads, s.Seed)
+		fmt.Fprintf(b, "workload %s, protocol %s, %d clients, %d threads, engine %s, seed %d\n", s.Workload.Name(), s.Protocols[0], s.Clients[0], s.Threads, s.planned(), s.Seed)
 	} else {
-		fmt.Fprintf(b, "workload %s, seed %d\n", s.Workload.Name(), s.Seed)
+		fmt.Fprintf(b, "workload %s, engine %s, seed %d\n", s.Workload.Name(), s.planned(), s.Seed)
 	}
 	if len(s.Clocksources) > 0 {
 		fmt.Fprintf(b, "clock source %s, switched between slices or blocks and put back at the end\n", strings.Join(s.Clocksources, " and "))

@@ -274,6 +274,9 @@ func TestRefused(t *testing.T) {
 	check(pin("server=,client=1"), "no list of CPUs")
 	check(pin("cores"), "expected none, core")
 
+	engine := func(text string) error { _, err := ParseEngine(text); return err }
+	check(engine("epol"), "did you mean epoll?")
+
 	plan := func(s Spec) error { _, err := NewPlan(s); return err }
 	select1 := builtinWorkload(t, "select1")
 	check(plan(Spec{Workload: select1, Settings: []SettingAxis{set("jit", "on"), set("JIT", "off")}}), "given twice")

@@ -31,6 +31,14 @@ func (r *runner) start(ctx context.Context) error {
 	}
 	r.manager = manager
 	r.stage("finding PostgreSQL")
+	for _, s := range r.plan.Spec.Servers {
+		if s.Kind == server.Conninfo {
+			continue
+		}
+		if err := server.CanStart(); err != nil { // before anything is fetched
+			return err
+		}
+	}
 	if r.found, err = server.Resolve(ctx, r.plan.Spec.Servers, server.ResolveConfig{CacheDir: r.cfg.CacheDir, Log: r.cfg.Log}); err != nil {
 		return err
 	}
@@ -397,10 +405,13 @@ func (r *runner) checkSessions(ctx context.Context, i, sessions int) error {
 
 // place decides where clients and backends run, and starts the engine there.
 func (r *runner) place(ctx context.Context) (err error) {
+	if err := r.chooseEngine(ctx); err != nil {
+		return err
+	}
 	r.pin = r.plan.Spec.Pin
 	managed := r.instances[0].managed != nil
 	if r.pin.Kind == "" {
-		if r.pin = (Pin{Kind: "none"}); slices.Max(r.plan.Spec.Clients) == 1 && managed {
+		if r.pin = (Pin{Kind: "none"}); slices.Max(r.plan.Spec.Clients) == 1 && managed && r.engine == Epoll {
 			r.pin = Pin{Kind: "core", CPU: -1}
 		}
 	}
@@ -412,7 +423,7 @@ func (r *runner) place(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	r.wire, err = workload.NewWire(workload.WireConfig{Threads: r.plan.Spec.Threads, CPUs: r.clientCPUs, Clock: r.ownClock()})
+	r.driver, err = r.startEngine()
 	return err
 }
 

@@ -215,9 +215,7 @@ func (r *runner) makePanels() {
 		if r.plan.batches() > 1 && planned.Schedule == server.SliceSchedule {
 			p.Batch = planned.Batch + 1
 		}
-		if p.Engine = "wire/epoll"; r.wire.Ring(p.Clients) {
-			p.Engine = "wire/io_uring"
-		}
+		p.Engine = r.served(p.Clients)
 		for _, k := range r.plan.panelCells(i) {
 			if r.plan.Cells[k].Status == "ok" {
 				p.cells = append(p.cells, k)

@@ -98,7 +98,9 @@ type runner struct {
 	defaults     *results.Defaults       // for the record; nil: one server
 	servers      []results.Server        // the same, as they said themselves
 	instances    []instance              // as in plan.Instances
-	wire         *workload.Wire
+	engine       Engine                  // never AutoEngine, once chosen
+	tls          string                  // version on the connections to an attached server; "": plain
+	driver       workload.Driver
 	pin          Pin   // in force
 	clientCPUs   []int // of the job threads; nil: not pinned
 	serverCPUs   []int // of the backends; nil: not pinned
@@ -254,8 +256,8 @@ func (r *runner) finish(ctx context.Context, err error) (string, error) {
 func (r *runner) close() (err error) {
 	r.trace("close")
 	err = r.releaseClock() // first: it is the whole machine's
-	if r.wire != nil {
-		r.wire.Close()
+	if r.driver != nil {
+		r.driver.Close()
 	}
 	if r.attached != nil {
 		err = errors.Join(err, r.attached.Close())

@@ -50,6 +50,7 @@ type Spec struct {
 	Rounds       int           // per generation; 0: by the pilot
 	Pin          Pin
 	Hooks        Hooks
+	Engine       Engine
 	Seed         int64
 	// Until is the half-width in per cent at which the matrix stops (NextLook of
 	// package stats); Runs is then the least number. 0: after Runs.
@@ -383,6 +384,9 @@ func (s Spec) check() (Spec, error) {
 	}
 	if s.Slice > 0 && (s.Slice < 500*time.Microsecond || s.Slice > 10*time.Second) {
 		return s, usagef("--slice %v: a slice takes 500us to 10s", s.Slice)
+	}
+	if err := s.checkEngine(); err != nil {
+		return s, err
 	}
 	s, err := s.checkSettings()
 	if err != nil {

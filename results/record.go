@@ -154,7 +154,7 @@ type Panel struct {
 	// Checkpoints are forced in each block, at equal distances; 0: none are.
 	Checkpoints int    `json:"checkpoints"`
 	Pin         string `json:"pin"`    // placement in force: none, core:0, client=0,server=1-3
-	Engine      string `json:"engine"` // what sends the load and how it waits for answers: wire/epoll, wire/io_uring
+	Engine      string `json:"engine"` // what sends the load and how it waits for answers: wire/epoll, wire/io_uring, wire/net, "wire/net with TLS 1.3"
 
 	// Frozen by the pilot, alike for all cells of the panel.
 	Head          int   `json:"head"` // transactions per client sent before the window opens

@@ -19,7 +19,8 @@
 # per client, measured right before. The last column is the engine's cpu divided
 # by pgbench's in the same pair. Client and stub share one CPU, so that nobody
 # pays for waking another: the last one that this process may use, or
-# BENCH_CPU=N. BENCH_BINDIR=DIR says where pgbench is.
+# BENCH_CPU=N. BENCH_BINDIR=DIR says where pgbench is, BENCH_ENGINE=net takes
+# the other engine.
 #
 # Exit status: 0, or 2 when nothing could be measured.
 set -euo pipefail
@@ -52,7 +53,7 @@ conninfo="host=$work port=5432 user=stub dbname=stub sslmode=disable"
 timed() {
 	local log=$work/run.log times=$work/run.times command
 	case $1 in
-	engine) command=("$work/enginebench") ;;
+	engine) command=("$work/enginebench" -engine "${BENCH_ENGINE:-epoll}") ;;
 	pgbench) command=("$pgbench" -n) ;;
 	esac
 	local TIMEFORMAT='%U %S'

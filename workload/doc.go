@@ -5,7 +5,8 @@
 // ([GenerationSpec]). Many are open at once, one per cell of a panel. A
 // [Generation] runs slices ([Slice]): a few milliseconds of load, then the
 // runner goes on to the next cell's. What a slice did is a [Result]. That is
-// the seam; [Wire] is the driver behind it, for Linux.
+// the seam. Two engines are behind it: [Wire] is for plain sockets on Linux,
+// [Net] for encrypted connections and other systems.
 //
 // # The anatomy of a slice
 //
@@ -31,20 +32,39 @@
 // goes out before the head, COMMIT after the drain, their means are in the
 // Result.
 //
-// # The engine
+// # What the engines share
+//
+// Connections are opened, authenticated and set up by pgx; then the engine takes
+// them over. Messages are encoded when the generation opens (type command), and
+// answers are scanned where they lie (type scanner). Each client is a state
+// machine (type client) that takes up a message, is given what has come, and
+// says what follows; it does no input or output itself. What drives it is a
+// worker, which knows where the slice stands and counts. Per transaction there
+// is one reading of the clock, and nothing is allocated, locked or looked up.
+// Every worker begins its part of the slice at once; the opening of the window,
+// which waits for the last client's head, is what keeps them together. So all
+// but the waiting is the same code, and the same tests run over both.
+//
+// # The engine for Linux
 //
 // Job threads exist once, each a goroutine that keeps its OS thread, and serve
 // all generations in turn; client i belongs to thread i mod j, as in pgbench.
-// Run hands every thread its part of the generation at once; the opening of
-// the window, which waits for the last client's head, is what keeps them
-// together. Connections are opened, authenticated and set up by pgx; then the
-// engine takes the socket over (and Go's poller lets go of it).
+// They take over the sockets themselves (and Go's poller lets go of them). A
+// thread drives its clients from one wait for the server to the next. The Notes
+// at thread.drive tell why the system calls are raw.
 //
-// Each client is a state machine (type client), which its thread drives from
-// one wait for the server to the next. Per transaction there is one reading of
-// the clock; nothing is allocated, locked or looked up, since messages are
-// encoded when the generation opens and answers are scanned where they lie
-// (type scanner). The Notes at thread.drive tell why the system calls are raw.
+// # The engine for all else
+//
+// [Net] takes over Go's connection, with the TLS in it. Each client is a
+// goroutine (type stream), which is its own worker and waits in Read; the
+// runtime's poller wakes it. NetConfig.Threads, pgbench's -j, is how many may run
+// at the same moment: GOMAXPROCS as long as the engine lives. A connection's
+// deadline is set when a worker looks up (see below) and not with every Read;
+// who cancels a slice sets it to the past. Beside TLS it costs what waiting in
+// the runtime costs, in CPU and in time, so figures of the two engines must not
+// be compared; the engine stands in every plan, table and record. The client's
+// CPU time is the process's, since the runtime waits on threads of its own, and
+// its wait for a CPU is not known. Its threads can't be pinned.
 //
 // # Two ways to wait
 //
@@ -79,8 +99,10 @@
 // Where the kernel is older than 6.1, kernel.io_uring_disabled is set or a
 // container's seccomp profile forbids io_uring, epoll serves all.
 //
-// A thread looks up every 50 ms: then it notices that the slice was cancelled,
-// that another thread has failed, or that the server has not answered in time
+// # When something goes wrong
+//
+// A worker looks up every 50 ms: then it notices that the slice was cancelled,
+// that another worker has failed, or that the server has not answered in time
 // ([ErrGrace]). A connection that ends is a [*LostError] with the server's last
 // words.
 //

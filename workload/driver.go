@@ -11,13 +11,17 @@ import (
 )
 
 // Driver opens generations. It is the seam between the runner, which knows
-// cells and rounds, and whatever sends the load: wire (this package's engine),
-// later pgx, pgbench and psql.
+// cells and rounds, and whatever sends the load: wire (this package's engines,
+// [Wire] and [Net]), later pgx, pgbench and psql.
 type Driver interface {
 	// Open connects all clients of one cell, and returns when every connection
 	// is ready for its first transaction. Errors of the server come as
 	// *pgconn.PgError or *pgconn.ConnectError, wrapped.
 	Open(ctx context.Context, g GenerationSpec) (Generation, error)
+	// Serves names what sends the load of so many clients, and how it waits for
+	// answers: wire/epoll, wire/io_uring or wire/net. That must be stated beside
+	// their figures.
+	Serves(clients int) string
 	// Close ends the job threads. All generations must be closed before.
 	Close() error
 }
@@ -50,6 +54,19 @@ type GenerationSpec struct {
 	// OnConnect is called with every new connection before it is handed to the
 	// engine: the proof that the settings are in force, pinning the backend.
 	OnConnect func(context.Context, *pgconn.PgConn) error
+}
+
+// WireConfig says what the job threads of [Wire] are.
+type WireConfig struct {
+	Threads int   // how many, as pgbench's -j; 0 means 1
+	CPUs    []int // the CPUs that they may run on; nil: not pinned
+	// RingFrom is from how many clients per job thread on they are served
+	// through io_uring, where the system has it; 0 means 16, -1 never.
+	RingFrom int
+	// Clock is what the threads read, in ns from a zero in the past; nil: the
+	// monotonic clock. Another one keeps the cost of reading equal where the
+	// kernel's clock source differs between cells.
+	Clock func() int64
 }
 
 // Protocol is how a statement is sent, as in pgbench.
@@ -108,6 +125,8 @@ type Result struct {
 	Commit   time.Duration
 	Failures map[string]int64 // SQLSTATE -> transactions in the whole slice; nil when none
 
-	ClientCPU  time.Duration // job threads, whole slice; -1: not known
+	// ClientCPU is the CPU time of the job threads over the whole slice, with Net
+	// that of the whole process; -1: not known.
+	ClientCPU  time.Duration
 	ClientWait time.Duration // runnable, not running; -1: not known
 }

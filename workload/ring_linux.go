@@ -131,7 +131,7 @@ func ringsWork() bool {
 
 // newRing makes the ring of some clients, and arms it with their recvs. Nothing
 // happens in it before enable.
-func newRing(ticker int, clients []*client) (r *ring, err error) {
+func newRing(ticker int, clients []*socket) (r *ring, err error) {
 	size := uint32(16)
 	for int(size) < 2*len(clients)+1 { // a recv and a send for each, and the timer
 		size *= 2
@@ -298,12 +298,12 @@ func (r *ring) enter() syscall.Errno {
 // send, in place of one that stays armed: a tenth to a sixth more CPU (C loop).
 // With a single client io_uring took 4 to 14 % more CPU than epoll (C loop).
 func (t *thread) driveRing() {
-	r := t.p.ring
+	r := t.share.ring
 	if err := r.enable(); err != nil {
 		t.fail(err)
 		return
 	}
-	for _, c := range t.p.clients {
+	for _, c := range t.share.sockets {
 		c.advance(t)
 	}
 	head := *r.cqHead // only we move it
@@ -326,14 +326,14 @@ func (t *thread) driveRing() {
 				t.tick(t.clock())
 				continue
 			}
-			t.completed(r, t.p.clients[uint32(e.userData)], e)
+			t.completed(r, t.share.sockets[uint32(e.userData)], e)
 		}
 		atomic.StoreUint32(r.cqHead, head)
 	}
 }
 
 // completed takes what a client's recv has brought, or how its send has failed.
-func (t *thread) completed(r *ring, c *client, e completion) {
+func (t *thread) completed(r *ring, c *socket, e completion) {
 	if e.userData&dataSend != 0 {
 		// When the server has hung up, its last words may still come, and then
 		// the recv that finds the end.

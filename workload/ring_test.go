@@ -48,9 +48,9 @@ func TestLargestRing(t *testing.T) {
 	if !ringsWork() {
 		servertest.Lack(t, "this system has no io_uring for us")
 	}
-	clients := make([]*client, ringTo)
+	clients := make([]*socket, ringTo)
 	for i := range clients {
-		clients[i] = &client{fd: 0}
+		clients[i] = &socket{fd: 0}
 	}
 	r, err := newRing(0, clients)
 	if err != nil {
@@ -61,13 +61,13 @@ func TestLargestRing(t *testing.T) {
 
 // Answers that don't fit into all the buffers of a ring end its recvs, which
 // must be armed again.
-func TestAnswersLargerThanTheBuffers(t *testing.T) { bothWays(t, testAnswersLargerThanTheBuffers) }
+func TestAnswersLargerThanTheBuffers(t *testing.T) { everyEngine(t, testAnswersLargerThanTheBuffers) }
 
 func testAnswersLargerThanTheBuffers(t *testing.T) {
-	s := servertest.Start(t)
+	s := sharedServer(t)
 	for _, protocol := range []Protocol{Simple, Prepared} {
 		for _, clients := range []int{1, 20} {
-			g := open(t, wire(t, 1), GenerationSpec{Config: s.Config(), Script: mustParse(t, "SELECT repeat('x', 300000); SELECT 1"), Protocol: protocol, Clients: clients})
+			g := open(t, engine(t, 1), GenerationSpec{Config: s.Config(), Script: mustParse(t, "SELECT repeat('x', 300000); SELECT 1"), Protocol: protocol, Clients: clients})
 			if r := slice(t, g, Slice{Count: 2}); r.N != int64(2*clients) || r.Failures != nil {
 				t.Errorf("%d clients, %s: %+v", clients, protocol, r)
 			}

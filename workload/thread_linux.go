@@ -1,9 +1,7 @@
 package workload
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"syscall"
 	"time"
@@ -14,58 +12,19 @@ import (
 
 // thread is a job thread: a goroutine that keeps its OS thread for itself.
 type thread struct {
-	// The slice that runs. What each transaction touches stands together.
-	p         *part
-	shared    *shared
-	openedAt  int64
-	length    int64 // of the window, ns; 0: the slice's Count decides
-	tickAt    int64 // when to look whether the slice must be given up
-	running   int   // clients that still have something to do
-	steps     int   // see goesOn
-	waiting   int   // latencies kept back
-	own       bool  // clients have windows of their own
-	keeping   bool  // latencies are wanted
-	open      bool  // the window has opened; set late, by looking at shared.opened
-	base      time.Time
-	now       func() int64 // instead of the monotonic clock; nil: that
-	events    [64]unix.EpollEvent
-	latencies [512]int64
-	arrived   []byte         // what the ring has received for the client that advances
-	receive   [64 << 10]byte // one buffer for all clients of all cells
+	worker
+	share   *share // of the slice that runs
+	events  [64]unix.EpollEvent
+	arrived []byte         // what the ring has received for the client that advances
+	receive [64 << 10]byte // one buffer for all clients of all cells
 
 	index     int
-	jobs      chan *part    // a slice to run; closed: end
+	jobs      chan *share   // a slice to run; closed: end
 	done      chan struct{} // the slice is over
 	ticker    int           // a timer's descriptor, in every epoll; runs during slices
 	schedstat int           // of this thread, open; -1: the kernel doesn't tell
 	stat      [96]byte
 }
-
-// tally is what a thread has counted in a slice. It lies in the part and not
-// in the thread, so that Run can read it after done.
-type tally struct {
-	n, all        int64
-	t             int64 // own windows: their sum
-	started, last int64
-	// The thread's first completion at or after the deadline of the window that
-	// all clients share: the earliest of all threads' ends the window.
-	after         int64 // when; 0: none
-	afterLatency  int64
-	afterFailed   bool
-	begin, commit int64 // sums over the clients
-	cpu, wait     int64 // -1: not known
-	failures      []failure
-	err           error
-}
-
-// failure counts the transactions that failed with one SQLSTATE.
-type failure struct {
-	sqlstate [5]byte
-	n        int64
-}
-
-// errStopped says that a thread let go because shared.stop was set.
-var errStopped = errors.New("stopped")
 
 // main is the thread's life.
 func (t *thread) main(cpus []int, started chan<- error) {
@@ -91,8 +50,8 @@ func (t *thread) main(cpus []int, started chan<- error) {
 		t.schedstat = -1 // this kernel keeps no such statistics
 	}
 	started <- nil
-	for p := range t.jobs {
-		t.slice(p)
+	for s := range t.jobs {
+		t.slice(s)
 		t.done <- struct{}{}
 	}
 	unix.Close(t.ticker)
@@ -106,16 +65,6 @@ func (t *thread) main(cpus []int, started chan<- error) {
 func (t *thread) end() {
 	close(t.jobs)
 	<-t.done
-}
-
-// clock returns ns since the threads' common zero, never 0 in a slice. It reads
-// the monotonic clock, without a system call where the kernel's clock source
-// allows.
-func (t *thread) clock() int64 {
-	if t.now != nil {
-		return t.now()
-	}
-	return int64(time.Since(t.base))
 }
 
 // cpu returns the CPU time that this thread has used, and how long it was
@@ -146,46 +95,24 @@ func (t *thread) cpu() (used, wait int64) {
 	return used, wait
 }
 
-// slice runs one slice for the part's clients.
-func (t *thread) slice(p *part) {
-	s := &p.g.shared.slice
-	t.p, t.shared = p, &p.g.shared
-	t.own = s.ownWindows(t.shared.clients)
-	t.length = int64(s.Length)
-	if s.Count > 0 {
-		t.length = 0
-	}
-	t.keeping = s.Histogram != nil
-	t.open, t.openedAt = false, 0
-	p.tally = tally{failures: p.failures[:0]}
+// slice runs one slice for the clients of a share.
+func (t *thread) slice(s *share) {
+	t.share = s
 	used, wait := t.cpu()
-
-	now := t.clock()
-	p.started = now
-	t.tickAt = now + tickEvery.Nanoseconds()
-	for _, c := range p.clients {
-		c.begin(t, now)
-	}
-	t.running = len(p.clients)
+	t.begin(&s.part)
 	t.setTicker(tickEvery)
 	t.drive()
-	if p.g.single && p.err == nil {
-		t.running = len(p.clients)
-		now := t.clock()
-		for _, c := range p.clients {
-			c.began = now
-			c.send(requestCommit, commitMessage)
-		}
+	if s.g.single && s.err == nil {
+		t.commit()
 		t.drive()
 	}
-
 	t.setTicker(0)
 	t.flush()
 	u, w := t.cpu()
-	p.cpu, p.wait = difference(used, u), difference(wait, w)
-	t.p, t.shared = nil, nil
-	if p.err != nil {
-		p.g.shared.stop.Store(true)
+	s.cpu, s.wait = difference(used, u), difference(wait, w)
+	t.share, t.p, t.shared = nil, nil, nil
+	if s.err != nil {
+		s.g.shared.stop.Store(true)
 	}
 }
 
@@ -220,15 +147,15 @@ func difference(from, to int64) int64 {
 // that makes room to write, and finds nothing: 1.7 switches of context per
 // transaction. epoll filters that out. Over TCP there was no difference.
 func (t *thread) drive() {
-	if t.p.ring != nil {
+	if t.share.ring != nil {
 		t.driveRing()
 		return
 	}
-	for _, c := range t.p.clients {
+	for _, c := range t.share.sockets {
 		c.advance(t)
 	}
 	for t.running > 0 && t.p.err == nil {
-		n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_WAIT, uintptr(t.p.epoll), uintptr(unsafe.Pointer(&t.events[0])), uintptr(len(t.events)), forever, 0, 0)
+		n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(t.share.epoll), uintptr(unsafe.Pointer(&t.events[0])), uintptr(len(t.events)), forever, 0, 0)
 		if errno != 0 {
 			if errno == unix.EINTR {
 				if !t.interrupted() {
@@ -245,16 +172,12 @@ func (t *thread) drive() {
 				t.tick(t.clock())
 				continue
 			}
-			c := t.p.clients[e.Fd]
+			c := t.share.sockets[e.Fd]
 			c.hangup = e.Events&(unix.EPOLLHUP|unix.EPOLLRDHUP|unix.EPOLLERR) != 0
 			c.advance(t)
 		}
 	}
 }
-
-// tickEvery is how often a thread looks up from its work: has the slice been
-// cancelled, has the server been silent for too long?
-const tickEvery = 50 * time.Millisecond
 
 // interrupted is called when a signal ended a system call: the runtime's, that
 // asks for this thread, or another. The thread yields by calling it: the
@@ -278,112 +201,4 @@ func (t *thread) setTicker(every time.Duration) {
 	if err := unix.TimerfdSettime(t.ticker, 0, &unix.ItimerSpec{Interval: interval, Value: interval}, nil); err != nil {
 		panic(fmt.Sprintf("workload: the timer of job thread %d can't be set: %v", t.index, err))
 	}
-}
-
-func (t *thread) tick(now int64) {
-	t.tickAt = now + tickEvery.Nanoseconds()
-	if t.shared.stop.Load() {
-		t.fail(errStopped)
-		return
-	}
-	t.look()
-	grace := t.shared.slice.Grace.Nanoseconds()
-	for _, c := range t.p.clients {
-		if c.state == stateIdle {
-			continue
-		}
-		// Before the window opens, and where a number of transactions is asked
-		// for, there is no deadline: each transaction has its own.
-		limit := c.began + grace
-		switch {
-		case t.length == 0:
-		case t.open:
-			limit = max(limit, t.openedAt+t.length+grace)
-		default:
-			limit += t.length
-		}
-		if now > limit {
-			t.fail(fmt.Errorf("client %d waits since %v: %w", c.index, time.Duration(now-c.began).Round(time.Millisecond), ErrGrace))
-			return
-		}
-	}
-}
-
-// goesOn counts what happens between the ends of transactions, and looks at the
-// clock now and then: results may have no end, and scripts many commands. It
-// says whether the slice goes on.
-func (t *thread) goesOn() bool {
-	if t.steps++; t.steps%64 == 0 {
-		if now := t.clock(); now >= t.tickAt {
-			t.tick(now)
-		}
-	}
-	return t.p.err == nil
-}
-
-func (t *thread) fail(err error) {
-	if t.p.err == nil {
-		t.p.err = err
-	}
-}
-
-// look finds out whether the window has opened meanwhile.
-func (t *thread) look() {
-	if !t.open {
-		t.openedAt = t.shared.opened.Load()
-		t.open = t.openedAt != 0
-	}
-}
-
-// passHead says that one more client is past its head. The last one of all
-// threads opens the window.
-func (t *thread) passHead(now int64) {
-	if t.shared.past.Add(1) == int64(t.shared.clients) {
-		t.shared.opened.Store(now)
-	}
-}
-
-// keep notes a latency.
-func (t *thread) keep(ns int64) {
-	if t.waiting == len(t.latencies) {
-		t.flush()
-	}
-	t.latencies[t.waiting] = ns
-	t.waiting++
-}
-
-// flush takes the noted latencies over into the slice's histogram, which all
-// threads share: hence a lock, once in many transactions.
-func (t *thread) flush() {
-	if t.waiting == 0 {
-		return
-	}
-	t.shared.histogram.Lock()
-	record(t.shared.slice.Histogram, t.latencies[:t.waiting])
-	t.shared.histogram.Unlock()
-	t.waiting = 0
-}
-
-// count notes a failed transaction.
-func (p *part) count(sqlstate [5]byte) {
-	for i := range p.failures {
-		if p.failures[i].sqlstate == sqlstate {
-			p.failures[i].n++
-			return
-		}
-	}
-	p.failures = append(p.failures, failure{sqlstate, 1})
-}
-
-// lost is the error of a connection that came to an end.
-func (c *client) lost(err error) *LostError {
-	e := &LostError{Client: c.index, SQLState: c.last.sqlstate, Message: c.last.message, Err: err}
-	switch {
-	case e.Message != "":
-	case c.broken != "":
-		e.Message = "what the server sends is not its protocol: " + c.broken
-	case err == io.EOF || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET):
-		e.Message = "the server closed it without a word"
-	}
-	return e
 }

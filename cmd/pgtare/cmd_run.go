@@ -35,7 +35,7 @@ type runOptions struct {
 	modes           string
 	sets, servers   []string
 	runs, controls  int
-	pin             string
+	pin, engine     string
 	schedule        string
 	slice           time.Duration
 	rounds          int
@@ -117,6 +117,7 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.runs, "runs", 0, "runs `N`; the table shows their median (default 5, or 10 where the run is a replicate: servers, instances, blocks)")
 	f.IntVar(&o.controls, "controls", 1, "cells `N` equal to each baseline; the first is its twin and decides about trust, 0 gives no verdicts")
 	f.StringVar(&o.pin, "pin", "", "`PLACE` of clients and backends: none, core (the quietest CPU), core:N, split (cores of their own) or client=LIST,server=LIST (default core for one client on a managed server, else none)")
+	f.StringVar(&o.engine, "engine", "auto", "`ENGINE` that sends the load: epoll (Linux, plain connections), net (Go's own connections, TLS too), or auto: epoll where it can")
 	f.DurationVar(&o.slice, "slice", 0, "length `D` of a slice (default by the pilot, 2ms to 100ms)")
 	f.StringVar(&o.schedule, "schedule", "auto", "`SCHEDULE` of all cells: slice, block (a whole run of one cell after the other), or auto, by what their settings act on")
 	f.IntVar(&o.rounds, "generation", 0, "rounds `N` on the same backends (default by the pilot, 20 or more)")
@@ -173,7 +174,7 @@ func runRun(ctx context.Context, o *runOptions, given *pflag.FlagSet, args []str
 
 // spec turns the flags into what was asked.
 func (o *runOptions) spec(given *pflag.FlagSet, stdin io.Reader) (s matrix.Spec, err error) {
-	for _, name := range []string{"output", "mode", "pin", "cache-dir", "schedule", "until", "client", "protocol", "clocksource", "columns", "combine", "server", "before-run", "after-run", "defaults"} {
+	for _, name := range []string{"output", "mode", "pin", "engine", "cache-dir", "schedule", "until", "client", "protocol", "clocksource", "columns", "combine", "server", "before-run", "after-run", "defaults"} {
 		f := given.Lookup(name)
 		if f.Changed && f.Value.String() == "" || name == "server" && slices.Contains(o.servers, "") {
 			return s, usageError{fmt.Errorf("--%s is given and empty: an unset variable of the shell? leave it out for the default", name)}
@@ -273,6 +274,9 @@ func (o *runOptions) spec(given *pflag.FlagSet, stdin io.Reader) (s matrix.Spec,
 		if s.Pin, err = matrix.ParsePin(o.pin); err != nil {
 			return s, err
 		}
+	}
+	if s.Engine, err = matrix.ParseEngine(o.engine); err != nil {
+		return s, err
 	}
 	if err := o.axes(&s); err != nil {
 		return s, err

@@ -31,6 +31,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	clients := flags.Int("c", 1, "clients")
 	threads := flags.Int("j", 1, "job threads")
 	ringFrom := flags.Int("ring", 0, "serve so many clients and more per thread through io_uring; 0: the engine's own choice, -1: never")
+	engine := flags.String("engine", "epoll", "epoll or net")
 	protocol := flags.String("M", "simple", "protocol: simple, extended or prepared")
 	seconds := flags.Float64("T", 3, "seconds")
 	count := flags.Int("t", 0, "transactions per client, in place of seconds")
@@ -55,12 +56,19 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 		return err
 	}
 
-	wire, err := workload.NewWire(workload.WireConfig{Threads: *threads, RingFrom: *ringFrom})
-	if err != nil {
-		return err
+	var driver workload.Driver
+	switch *engine {
+	case "epoll":
+		if driver, err = workload.NewWire(workload.WireConfig{Threads: *threads, RingFrom: *ringFrom}); err != nil {
+			return err
+		}
+	case "net":
+		driver = workload.NewNet(workload.NetConfig{Threads: *threads})
+	default:
+		return fmt.Errorf("-engine %s: there are epoll and net", *engine)
 	}
-	defer wire.Close()
-	g, err := wire.Open(ctx, workload.GenerationSpec{Config: config, Script: s, Protocol: workload.Protocol(*protocol), Clients: *clients})
+	defer driver.Close()
+	g, err := driver.Open(ctx, workload.GenerationSpec{Config: config, Script: s, Protocol: workload.Protocol(*protocol), Clients: *clients})
 	if err != nil {
 		return err
 	}
@@ -77,7 +85,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 
 	fmt.Fprintf(w, "tps %.1f\n", float64(r.N)*float64(*clients)/r.T.Seconds())
 	fmt.Fprintf(w, "transactions %d\n", r.All)
-	fmt.Fprintf(w, "io_uring %t\n", wire.Ring(*clients))
+	fmt.Fprintf(w, "engine %s\n", driver.Serves(*clients))
 	fmt.Fprintf(w, "thread_cpu_us %.3f\n", float64(r.ClientCPU.Nanoseconds())/1e3/float64(r.All))
 	fmt.Fprintf(w, "latency_mean_us %.1f\n", h.Mean()/1e3)
 	for _, q := range []float64{50, 95, 99, 99.9} {
