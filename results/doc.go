@@ -44,6 +44,7 @@
 //	axes           name and values; the first value is the baseline's
 //	columns        axes or settings that stand as columns of the table; lacking: the servers
 //	servers        what was found: [Server]
+//	defaults       of several servers: whether each had its own, and what still differs: [Defaults]; null: one server
 //	instances      the running servers, each of one of these: [Instance]
 //	panels         what may be compared, with the lengths in force: [Panel]
 //	cells          in the order of the table: [Cell]
