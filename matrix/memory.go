@@ -84,9 +84,9 @@ func (p *Plan) checkMemory() error {
 				count++
 			}
 		}
-		remedy := "use a smaller shared_buffers, fewer servers, or --schedule block, which runs one instance at a time"
+		remedy := "use smaller shared buffers (--conf shared_buffers=32MB), fewer servers, or --schedule block, which runs one instance at a time"
 		if p.Spec.Schedule == server.BlockSchedule {
-			remedy = "use a smaller shared_buffers"
+			remedy = "use smaller shared buffers (--conf shared_buffers=32MB)"
 		}
 		m, who := p.Spec.Memory, fmt.Sprintf("%d instances must run at once and take", count)
 		if count == 0 {

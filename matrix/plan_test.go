@@ -70,6 +70,11 @@ func TestPlan(t *testing.T) {
 		// One cluster for each value; WAL segments act where something is written.
 		"cluster": {Workload: builtinWorkload(t, "insert"), Controls: 1, Settings: []SettingAxis{set("data_checksums", "off", "on"), three[2]},
 			Conf: []server.Setting{{Name: "work_mem", Value: "8MB"}, {Name: "archive_command", Value: "secret"}}},
+		// Three instances of 1 GB fit, and five are needed.
+		"batches": {Workload: builtinWorkload(t, "select1"), Controls: 1, Memory: memoryOf(3400), Conf: []server.Setting{{Name: "shared_buffers", Value: "1GB"}},
+			Settings: []SettingAxis{set("track_activity_query_size", "1kB", "2kB", "3kB", "4kB"), three[2]}},
+		"aligned": {Workload: builtinWorkload(t, "select1"), Controls: 1, Servers: serverSpecs(t, "13", "18"), Defaults: Aligned,
+			Settings: []SettingAxis{set("pg_stat_statements.track", "none", "top")}},
 		"cluster-servers": {Workload: builtinWorkload(t, "select1"), Controls: 1, Servers: serverSpecs(t, "13", "18"),
 			Settings: []SettingAxis{{Name: "wal_segment_size", Values: []string{"16MB", "64MB"}, Cluster: true}, {Name: "encoding", Values: []string{"UTF8"}, Cluster: true}}},
 		// Cells of one instance, with a twin under the baseline's source.
