@@ -122,6 +122,8 @@ func (p *Plan) batchRows(panel Panel, variants []variant, rows []int) [][]int {
 	try := func(rows []int) bool {
 		q := &Plan{Spec: p.Spec, asked: p.asked, known: p.known}
 		q.addPanel(panel, variants, rows)
+		ordinary, _ := q.need(0)
+		p.together = max(p.together, ordinary)
 		return q.fits(0)
 	}
 	if try(rows) {
@@ -145,14 +147,8 @@ func (p *Plan) batchLine() string {
 	if n == 1 {
 		return ""
 	}
-	q := *p
-	q.Instances = slices.Clone(p.Instances)
-	for i := range q.Instances {
-		q.Instances[i].Batch = 0
-	}
-	all, _ := q.need(0)
 	return fmt.Sprintf("%d batches, each with its baseline and control: all instances at once would take about %s of memory, and %s leaves %s",
-		n, size(all), p.Spec.Memory.Limit, size(p.Spec.Memory.Available))
+		n, size(p.together), p.Spec.Memory.Limit, size(p.Spec.Memory.Available))
 }
 
 // enter has the instances run that instance i runs together with, and no

@@ -27,8 +27,9 @@ type Plan struct {
 	Comparisons []results.PlannedComparison
 	Controls    []results.PlannedControl
 
-	asked Spec // with its defaults, but those that depend on the plan
-	known known
+	together int64 // bytes that all instances of the slices would take at once, as far as that was asked
+	asked    Spec  // with its defaults, but those that depend on the plan
+	known    known
 }
 
 // Instance is one PostgreSQL that the plan runs on.
