@@ -37,24 +37,18 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// TestAliases: wherever two versions at hand disagree on a name, one of the two
+// testAliases: wherever two versions at hand disagree on a name, one of the two
 // names is known to each.
-func TestAliases(t *testing.T) {
-	for i, inst := range allVersions(t) {
-		conn := connect(t, startNew(t, inst, fmt.Sprintf("alias%d", i), nil).Config())
-		names, err := Names(t.Context(), conn)
-		if err != nil {
-			t.Fatal(err)
+func testAliases(t *testing.T, label string, names []string) {
+	t.Helper()
+	knows := func(name string) bool { return slices.Contains(names, strings.ToLower(name)) }
+	for _, a := range aliases {
+		value := "on"
+		if strings.HasPrefix(a.from, "wal_keep") || strings.HasPrefix(a.from, "io_") {
+			value = "1"
 		}
-		knows := func(name string) bool { return slices.Contains(names, strings.ToLower(name)) }
-		for _, a := range aliases {
-			value := "on"
-			if strings.HasPrefix(a.from, "wal_keep") || strings.HasPrefix(a.from, "io_") {
-				value = "1"
-			}
-			if local := Local(set(a.from, value), knows); len(local) == 0 && a.from != "io_workers" {
-				t.Errorf("%s has nothing for %s", inst.Label, a.from)
-			}
+		if local := Local(set(a.from, value), knows); len(local) == 0 && a.from != "io_workers" {
+			t.Errorf("%s has nothing for %s", label, a.from)
 		}
 	}
 }

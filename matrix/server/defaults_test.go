@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestChangedDefaults holds what is said about PostgreSQL's defaults against
-// servers, and what is written to align servers too.
+// TestChangedDefaults holds what is said about PostgreSQL's defaults and names
+// against servers, and what is written to align servers too.
 func TestChangedDefaults(t *testing.T) {
 	was := regexp.MustCompile(`^(\S+) (?:before|in) (\d+), then (\S+)$`)
 	seen := map[string]bool{}
@@ -21,6 +21,11 @@ func TestChangedDefaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		all = append(all, defaults)
+		names, err := Names(t.Context(), conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		testAliases(t, inst.Label, names)
 		if len(defaults) < 250 || !slices.IsSortedFunc(defaults, func(a, b DefaultValue) int { return strings.Compare(a.Name, b.Name) }) {
 			t.Errorf("%s: %d defaults", inst.Label, len(defaults))
 		}
