@@ -13,7 +13,8 @@
 //
 //  1. [NewPlan] (pure: no server, no file but the scripts that were already
 //     read): axes -> cells -> panels, baseline first, twins, comparisons.
-//  2. [Run]: find the servers, start the instances, probe every cell (a setting
+//  2. [Run]: undo what runs that were killed have left ([Restore]), find the
+//     servers, start the instances, probe every cell (a setting
 //     that isn't in force is n/a or an error before anything is measured), make
 //     each writing cell its own table.
 //     Servers are started as they are first, and the plan is worked out again
