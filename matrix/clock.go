@@ -85,7 +85,9 @@ func (r *runner) weighClocks(e *results.Environment) error {
 		e.Clocks = append([]results.Clock{c}, e.Clocks...)
 	}
 	e.Clocksource, e.ClockReadNs = e.Clocks[0].Source, e.Clocks[0].ReadNs
-	if e.OwnClock = "clocksource"; r.counter != nil {
+	// The engine net reads the kernel's clock, as Go's runtime does for it at
+	// every deadline.
+	if e.OwnClock = "clocksource"; r.counter != nil && r.engine != Net {
 		e.OwnClock = "counter"
 	}
 	return nil

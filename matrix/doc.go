@@ -138,8 +138,9 @@
 // figure that is weighed. With one client the difference could be subtracted,
 // with several it depends on who waits for whom. So the load threads read the
 // CPU's own counter ([host.Counter]) where sources are compared, at the same
-// cost under all of them. Where there is none to rely on, they read the
-// kernel's clock as always, and no verdict is given (the doubt own-clock).
+// cost under all of them. Where there is none to rely on, and with the engine
+// net, the kernel's clock is read as always, and no verdict is given (the doubt
+// own-clock).
 //
 // Before anything is started the source in use is written into the journal
 // ([host.Journal]) and the right to switch taken, which one process can have. It
