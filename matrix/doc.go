@@ -50,7 +50,8 @@
 //     cluster (data_checksums, wal_segment_size, locale, encoding; --initdb). In
 //     slices where the workload only reads, else in blocks.
 //   - panel: modes, protocols and numbers of clients (-M, -c) aren't compared
-//     with each other, so each has a panel of its own on the same instances.
+//     with each other, so each has a panel of its own on the same instances, and
+//     one placement holds for all (that of one client only where all have one).
 //   - slice: a few ms of one cell, then of the next. Whatever drifts hits all.
 //   - block: a whole run of one cell, in random order, after a checkpoint and,
 //     where the cell has an instance of its own, a new start of that; its table
