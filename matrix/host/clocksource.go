@@ -211,7 +211,7 @@ func undoClocksource(dir string, data json.RawMessage) (did string, err error) {
 	if boot := bootID(); e.Boot != boot {
 		return fmt.Sprintf("the machine was started anew since the clock source was switched (it was %s): nothing to put back", e.Before), nil
 	}
-	now, _, err := clocksources(dir)
+	now, offered, err := clocksources(dir)
 	switch {
 	case err != nil:
 		return "", err
@@ -219,6 +219,8 @@ func undoClocksource(dir string, data json.RawMessage) (did string, err error) {
 		return fmt.Sprintf("the clock source is %s, as it was", now), nil
 	case !slices.Contains(e.Sources, now):
 		return fmt.Sprintf("the clock source is %s, which pgtare has not set: left as it is (it was %s)", now, e.Before), nil
+	case !slices.Contains(offered, e.Before): // it never does again
+		return fmt.Sprintf("the clock source was %s, which this kernel no longer offers: left at %s", e.Before, now), nil
 	}
 	if err := checkClocksources(dir, []string{e.Before}); err != nil {
 		return "", fmt.Errorf("put the clock source back from %s to %s: %w", now, e.Before, err)

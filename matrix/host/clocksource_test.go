@@ -153,6 +153,7 @@ func TestClocksourceRefused(t *testing.T) {
 		{entry("tsc", "another start", "hpet"), "started anew"},
 		{entry("tsc", bootID(), "acpi_pm"), "hpet, which pgtare has not set: left as it is"},
 		{entry("hpet", bootID(), "hpet"), "is hpet, as it was"},
+		{entry("jiffies", bootID(), "hpet"), "no longer offers: left at hpet"},
 		{entry("tsc", bootID(), "hpet", "tsc"), "put the clock source back from hpet to tsc"},
 	} {
 		if did, err := undoClocksource(dir, c.data); err != nil || !strings.Contains(did, c.want) {
