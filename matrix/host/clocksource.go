@@ -49,7 +49,7 @@ type ClockSwitch struct {
 	file    *os.File // current_clocksource, locked; nil: closed
 	sources []string
 	before  string
-	current string
+	current string // "" after an error of Set
 	spent   time.Duration
 	entry   *Entry
 }
@@ -122,12 +122,6 @@ func lockClock(dir string) (*os.File, error) {
 	}
 	return f, nil
 }
-
-// Before is the source that was in use at first.
-func (s *ClockSwitch) Before() string { return s.before }
-
-// Current is the source in use; "" after an error of Set.
-func (s *ClockSwitch) Current() string { return s.current }
 
 // Spent is the time that switching has taken so far, in which every CPU was
 // busy standing still.

@@ -68,7 +68,7 @@ func TestClockSwitch(t *testing.T) {
 			}
 			continue
 		}
-		if err := s.Set(source); err != nil || now() != source || s.Current() != source {
+		if err := s.Set(source); err != nil || now() != source || s.current != source {
 			t.Fatalf("set %s: %v; the kernel says %s", source, err, now())
 		}
 	}
