@@ -865,6 +865,46 @@ func TestConfigureRefuses(t *testing.T) {
 	write("", time.Now().Add(-time.Hour))
 }
 
+// testAttached does on a version's instance all that is done on an attached
+// server: TestProveConfigured calls it for each.
+func testAttached(t *testing.T, in *Instance) {
+	watch := connect(t, in.Config())
+	const state = "SELECT pg_read_file('postgresql.auto.conf') || current_setting('autovacuum_naptime') || coalesce(to_regnamespace('pgtare')::text, '-')"
+	before := ask(t, watch, state)[0][0]
+	a, err := attachTo(t, conninfoOf(in, ""), AttachConfig{Writes: "insert", Journal: journalIn(t, t.TempDir())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if !a.LocalPID() || a.system == "" {
+		t.Errorf("its processes are ours to see: %v; system identifier %q", a.LocalPID(), a.system)
+	}
+	if err := a.MakeSchema(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got, err := a.Configure(t.Context(), []Setting{set("autovacuum_naptime", "17s")}); err != nil || got["autovacuum_naptime"] != "17 s" {
+		t.Errorf("%v, %v", got, err)
+	}
+	if active, hidden, err := a.Others(t.Context()); err != nil || active != 0 || hidden != 0 {
+		t.Errorf("%d others at work, %d hidden, %v", active, hidden, err)
+	}
+	if cpu, err := a.CPU(); err != nil || cpu <= 0 {
+		t.Errorf("CPU of the server %v, %v", cpu, err)
+	}
+	a.postmaster = 0
+	a.findCPU(t.Context(), os.Getpid(), 0, 0)
+	if run, _, err := a.BackendCPU(t.Context(), []int{int(watch.PID())}); err != nil || run <= 0 {
+		t.Errorf("CPU of a backend through the server %v, %v", run, err)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	watch = connect(t, in.Config())
+	if got := ask(t, watch, state)[0][0]; got != before {
+		t.Errorf("the state is\n%s\nit was\n%s", got, before)
+	}
+}
+
 // TestGone: a server that is stopped with things of pgtare's on it.
 func TestGone(t *testing.T) {
 	in := scratch.get(t)

@@ -20,6 +20,7 @@ func TestProveConfigured(t *testing.T) {
 				"shared_preload_libraries": "auto_explain", "auto_explain.log_min_duration": "1h", "auto_explain.log_min_durration": "1h",
 			})
 			testProveConfigured(t, in)
+			testAttached(t, in)
 		})
 	}
 }
