@@ -44,7 +44,13 @@ type Progress struct {
 func Run(ctx context.Context, plan *Plan, cfg RunConfig) (path string, err error) {
 	r := &runner{plan: plan, cfg: cfg, tables: map[int][]string{}, failed: map[string]string{}, loglines: map[string]*loglines{},
 		rng: rand.New(rand.NewPCG(uint64(plan.Spec.Seed), 0)), interrupted: func() bool { return ctx.Err() != nil }}
-	defer func() { err = errors.Join(err, r.close()) }()
+	defer func() {
+		left := r.close()
+		if left != nil && r.interrupted() { // a signal's message takes the error's place
+			r.log("%v", left)
+		}
+		err = errors.Join(err, left)
+	}()
 	for _, stage := range []func(context.Context) error{
 		r.create,     // the record's file, so that a bad path is found now
 		r.undoBefore, // what pgtares that died have left
