@@ -257,7 +257,7 @@ type Machine struct {
 	CPUs        int       `json:"cpus"`         // that clients and backends may use; the next three are sums over them
 	BusyNs      int64     `json:"busy_ns"`      // neither idle nor stolen
 	StealNs     int64     `json:"steal_ns"`     // wanted, but given to other virtual machines
-	OwnNs       int64     `json:"own_ns"`       // of BusyNs: pgtare and the servers that it started, on whatever CPU
+	OwnNs       int64     `json:"own_ns"`       // of BusyNs: pgtare and the servers that are measured, where their processes are on this machine, on whatever CPU
 	ThrottledNs int64     `json:"throttled_ns"` // this control group was held up by its CPU quota
 	MinKHz      int64     `json:"min_khz"`      // lowest and highest frequency of the CPUs
 	MaxKHz      int64     `json:"max_khz"`

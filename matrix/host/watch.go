@@ -51,7 +51,7 @@ func watch(root string, cpus []int) Reading {
 
 // Since returns what happened from earlier to r, readings of the same CPUs.
 // It fills ElapsedNs and all that follows it; OwnNs is this process alone, to
-// which the caller adds the servers that it started. The times of the CPUs
+// which the caller adds the servers that it measures. The times of the CPUs
 // come in steps of 10 ms each.
 func (r Reading) Since(earlier Reading) results.Machine {
 	m := results.Machine{
