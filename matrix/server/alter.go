@@ -194,10 +194,10 @@ SELECT pg_catalog.has_function_privilege('pg_catalog.pg_reload_conf()', 'EXECUTE
 			a.given, a.role, role)
 	}
 	// A name that the server doesn't know, or a line that it can't read, makes a
-	// reload apply nothing at all.
+	// reload apply nothing at all. With other errors it applies the rest.
 	broken, err := query(ctx, conn, `
-SELECT sourcefile, sourceline, error FROM pg_catalog.pg_file_settings f
- WHERE error IS NOT NULL AND NOT EXISTS (SELECT FROM pg_catalog.pg_settings s WHERE lower(s.name) = lower(f.name)) ORDER BY seqno LIMIT 1`)
+SELECT sourcefile, sourceline, error FROM pg_catalog.pg_file_settings
+ WHERE error IS NOT NULL AND (name IS NULL OR error = 'unrecognized configuration parameter') ORDER BY seqno LIMIT 1`)
 	if err != nil {
 		return fmt.Errorf("read the configuration as the server sees it: %w", err)
 	}
