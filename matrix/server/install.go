@@ -307,8 +307,8 @@ func (r *resolver) attached(ctx context.Context, s Spec) (Installation, error) {
 		return i, fmt.Errorf("--server %s: ask for its version: %w", s.masked, err)
 	}
 	i.Version, i.VersionNum = bareVersion(rows[0][0]), atoi(rows[0][1])
-	if i.VersionNum < oldestAttached*10000 {
-		return i, usagef("--server %s: that is PostgreSQL %s; pgtare measures running servers of %d and later", s.masked, i.Version, oldestAttached)
+	if i.VersionNum < oldest*10000 {
+		return i, usagef("--server %s: that is PostgreSQL %s; pgtare measures %d and later", s.masked, i.Version, oldest)
 	}
 	if i.Label == "" {
 		i.Label = i.Version

@@ -73,10 +73,6 @@ var (
 // known from 12 on.
 const oldest = 12
 
-// oldestAttached is the oldest major of running servers that pgtare measures:
-// the catalogs and functions that it asks are those of 12 and later.
-const oldestAttached = 12
-
 // ParseSpec reads what the user wrote after --server: "" (the default), "18",
 // "18.4", DIRECTORY, src:DIRECTORY, src:DIRECTORY#REF, CONNINFO, or label= with
 // one of the last four. (A # in the name of a source directory can't be told
