@@ -165,6 +165,37 @@ func TestOrdinaryRole(t *testing.T) {
 	}
 }
 
+// What can't be trusted is refused in a sentence; with a reload setting an
+// encrypted connection serves as others do, and what is written down of it lets
+// restore in again, but for the password.
+func TestEncryptedAttached(t *testing.T) {
+	t.Parallel()
+	s, verified := servertest.Encrypted(t)
+	untrusted := start(t, with(quick, "--server", verified[:strings.Index(verified, "sslrootcert=")])...)
+	untrusted.expect(t, 2, "is not trusted")
+	if strings.Count(untrusted.stderr.String(), "\n") != 1 {
+		t.Errorf("more than a sentence:\n%s", untrusted.stderr.String())
+	}
+	home, record := t.TempDir(), filepath.Join(t.TempDir(), "r.jsonl")
+	before := state(t, s)
+	p := startWith(t, []string{"XDG_STATE_HOME=" + home}, "run", "--server", verified, "--set", "autovacuum_naptime=30s,20s", "-b", "insert", "--allow-alter-system",
+		"-T", "0.2", "--runs", "100", "-o", record)
+	measuring(t, p, record)
+	p.Process.Kill() //nolint:errcheck // its end is waited for
+	<-p.done
+	if state(t, s) == before {
+		t.Error("nothing was left by SIGKILL; then this shows nothing")
+	}
+	startWith(t, []string{"XDG_STATE_HOME=" + home, "PGPASSFILE=/nonexistent"}, "restore").expect(t, 1, "wants a password of role encrypted")
+	if state(t, s) == before {
+		t.Error("undone without a password")
+	}
+	startWith(t, []string{"XDG_STATE_HOME=" + home, "PGPASSWORD=it's secret"}, "restore").expect(t, 0, "")
+	if got := state(t, s); got != before {
+		t.Errorf("the state is\n%s\nit was\n%s", got, before)
+	}
+}
+
 // Other sessions at work are a doubt.
 func TestOtherSessions(t *testing.T) {
 	t.Parallel()
