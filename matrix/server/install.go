@@ -290,6 +290,9 @@ func (r *resolver) verify(ctx context.Context, bin, origin string) (Installation
 	return i, nil
 }
 
+// attachPatience is how long a running server may take to answer at first.
+const attachPatience = 30 * time.Second
+
 // attached asks a running server for its version.
 func (r *resolver) attached(ctx context.Context, s Spec) (Installation, error) {
 	i := Installation{Label: s.Label, Origin: "attached", Conninfo: s.Text}
@@ -297,6 +300,8 @@ func (r *resolver) attached(ctx context.Context, s Spec) (Installation, error) {
 	if err != nil {
 		return i, fmt.Errorf("--server %s: %w", s.masked, err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, max(attachPatience, cfg.ConnectTimeout))
+	defer cancel()
 	conn, err := pgconn.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return i, noConnection(ctx, s.masked, cfg, err)
