@@ -148,7 +148,7 @@ printf 'all: ; @true\ninstall: ; mkdir -p "$(DESTDIR)%s/bin" && ln -s "%s"/* "$(
 	if err := os.Remove(filepath.Join(cache, "templates")); err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, "run", "--server", "one=src:"+tree, "--server", "two=src:"+tree, "--set", "none", "--runs", "1", "-T", "0.05", "--controls", "0", "--format", "json", "--cache-dir", cache)
+	p := start(t, "run", "--server", "one=src:"+tree, "--server", "two=src:"+tree, "--set", "none", "--runs", "1", "-T", "0.05", "--slice", "2ms", "--generation", "4", "--controls", "0", "--format", "json", "--cache-dir", cache)
 	p.expect(t, 0, "built one=src:")
 	if n := strings.Count(p.stderr.String(), "takes minutes"); n != 1 {
 		t.Errorf("one tree was built %d times:\n%s", n, p.stderr.String())
