@@ -102,6 +102,7 @@ func sourceTree(t *testing.T, commands string) string {
 
 // A source tree that doesn't build: one sentence that names the log.
 func TestBuildFails(t *testing.T) {
+	t.Parallel()
 	cache := cacheDir(t)
 	p := start(t, "run", "--server", "src:"+sourceTree(t, "echo 'configure: error: bison not found'; exit 1"), "--cache-dir", cache)
 	p.expect(t, 1, "does not build: configure: configure: error: bison not found; all of it is in "+cache+"/builds/")
@@ -110,6 +111,7 @@ func TestBuildFails(t *testing.T) {
 
 // An interrupted build ends its children and leaves only its log.
 func TestBuildInterrupted(t *testing.T) {
+	t.Parallel()
 	cache := cacheDir(t)
 	p := start(t, "servers", "fetch", "src:"+sourceTree(t, "echo at work; sleep 1000"), "--cache-dir", cache)
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -136,6 +138,7 @@ func TestBuildInterrupted(t *testing.T) {
 // Two source trees in one matrix, from building to the table. What make
 // installs here are links to a real PostgreSQL.
 func TestRunSource(t *testing.T) {
+	t.Parallel()
 	servertest.Start(t) // there is one
 	found, err := server.Resolve(t.Context(), []server.Spec{{}}, server.ResolveConfig{})
 	if err != nil {
