@@ -110,9 +110,8 @@ func listServers(ctx context.Context, format, cache string, stdout, stderr io.Wr
 // printServers prints a table, and below it what would not fit: the options of
 // each build, equal ones once.
 func printServers(l *server.Listing, w io.Writer) error {
-	var b strings.Builder
-	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "version\torigin\tcompiler\tflags\tassertions\tdirectory")
+	var b, rows strings.Builder
+	rows.WriteString("version\torigin\tcompiler\tflags\tassertions\tdirectory\n")
 	var builds []string
 	users := map[string][]string{} // versions by options
 	for _, s := range l.Here {
@@ -123,7 +122,7 @@ func printServers(l *server.Listing, w io.Writer) error {
 		if s.About.Compiler == "" {
 			assertions = "?"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Version, s.Origin, orUnknown(s.About.Compiler), orUnknown(speedFlags(s.About.Build["CFLAGS"])), assertions, s.BinDir)
+		fmt.Fprintf(&rows, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Version, s.Origin, orUnknown(s.About.Compiler), orUnknown(speedFlags(s.About.Build["CFLAGS"])), assertions, s.BinDir)
 		options := featureOptions(s.About.Build["CONFIGURE"])
 		if s.About.Compiler != "" {
 			if users[options] == nil {
@@ -132,10 +131,16 @@ func printServers(l *server.Listing, w io.Writer) error {
 			users[options] = append(users[options], s.Version)
 		}
 	}
-	table.Flush() //nolint:errcheck // a strings.Builder takes everything
 	if len(l.Here) == 0 {
-		b.Reset()
 		b.WriteString("no PostgreSQL was found on this machine\n")
+	} else {
+		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		if _, err := io.WriteString(table, rows.String()); err != nil {
+			return err
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
 	}
 	for _, options := range builds {
 		fmt.Fprintf(&b, "\noptions of %s:\n", strings.Join(users[options], ", "))

@@ -245,7 +245,9 @@ func writeBelow(dir, path string, text []byte) error {
 // step runs one command of a build in dir, as the user that servers run as:
 // whatever a tree's scripts do, they do it without root's rights.
 func (b *builder) step(ctx context.Context, dir string, argv []string) error {
-	fmt.Fprintf(b.log.f, "$ %s\n", strings.Join(argv, " "))
+	if _, err := fmt.Fprintf(b.log.f, "$ %s\n", strings.Join(argv, " ")); err != nil {
+		return fmt.Errorf("write %s: %w", b.log.f.Name(), err)
+	}
 	b.log.step = argv[0]
 	if argv[0] == "sh" {
 		b.log.step = "configure"
