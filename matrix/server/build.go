@@ -245,6 +245,10 @@ func writeBelow(dir, path string, text []byte) error {
 // step runs one command of a build in dir, as the user that servers run as:
 // whatever a tree's scripts do, they do it without root's rights.
 func (b *builder) step(ctx context.Context, dir string, argv []string) error {
+	before, err := b.log.f.Stat()
+	if err != nil {
+		return fmt.Errorf("write %s: %w", b.log.f.Name(), err)
+	}
 	if _, err := fmt.Fprintf(b.log.f, "$ %s\n", strings.Join(argv, " ")); err != nil {
 		return fmt.Errorf("write %s: %w", b.log.f.Name(), err)
 	}
@@ -271,7 +275,7 @@ func (b *builder) step(ctx context.Context, dir string, argv []string) error {
 		if b.log.err != nil {
 			return fmt.Errorf("write %s: %w", b.log.f.Name(), b.log.err)
 		}
-		return b.failed(b.log.step, cmp.Or(tellingLine(b.log.f.Name()), err.Error()))
+		return b.failed(b.log.step, cmp.Or(tellingLine(b.log.f.Name(), before.Size()), err.Error()))
 	}
 	return nil
 }
@@ -314,18 +318,19 @@ var telling = []*regexp.Regexp{
 	regexp.MustCompile(`\S`),
 }
 
-// tellingLine returns the last line of a log that tells most, shortened; "" if
-// there is none.
-func tellingLine(path string) string {
+// tellingLine returns the last line of a log that tells most, of what is there
+// from a byte on, shortened; "" if there is none.
+func tellingLine(path string, from int64) string {
 	f, err := os.Open(path)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
 	const enough = 256 << 10 // of parallel jobs, what came after the error
-	if st, err := f.Stat(); err == nil && st.Size() > enough {
-		f.Seek(-enough, io.SeekEnd) //nolint:errcheck // then it reads from the start
+	if st, err := f.Stat(); err == nil {
+		from = max(from, st.Size()-enough)
 	}
+	f.Seek(from, io.SeekStart) //nolint:errcheck // then it reads from the start
 	last := make([]string, len(telling))
 	lines := bufio.NewReader(f)
 	for {

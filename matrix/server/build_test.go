@@ -301,8 +301,14 @@ func TestSourceErrors(t *testing.T) {
 	refused("configured in place", "src:"+dir, "make distclean", false)
 	os.Remove(filepath.Join(dir, "config.status"))
 
+	text, err := os.ReadFile(filepath.Join(dir, "configure"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	configure := string(text)
 	change(t, dir, "does", "echo 'x.c:7:1: error: no such thing'; echo 'more words'; exit 3")
 	refused("a compiler's error", "src:"+dir, "make: x.c:7:1: error: no such thing; all of it is in "+cache, true)
+	change(t, dir, "configure", "echo 'config.c: error: expected'\n"+configure)
 	change(t, dir, "does", "exit 3")
 	refused("an error without words", "src:"+dir, "*** [Makefile:1: all] Error 3", true)
 	change(t, dir, "does", "true")
