@@ -132,12 +132,12 @@ func (r *runner) baselineOf(p *panel, cell int) int {
 // activity is what a server has done so far.
 type activity struct {
 	server.Counters
-	log        int64 // bytes
+	log        int64 // bytes, while a load ran
 	statements int64 // counted by pg_stat_statements
 }
 
 func (a activity) sub(b activity) activity {
-	return activity{a.Counters.Sub(b.Counters), a.log - b.log, a.statements - b.statements}
+	return activity{Counters: a.Counters.Sub(b.Counters), statements: a.statements - b.statements}
 }
 
 // unmet is why an activity doesn't show what is needed.
@@ -183,6 +183,9 @@ func (r *runner) unmet(ctx context.Context, p *panel, cell int, needs server.Nee
 		if err != nil {
 			return "", r.lost(err)
 		}
+		// The sessions that read the counters may log what they do: only what
+		// comes while the load runs is the cell's.
+		logged := -r.logBytes(i)
 		// By time, too: a long transaction needs no thousand of its kind.
 		for began, n := time.Now(), 0; err == nil && n < exerciseTransactions && (n == 0 || time.Since(began) < 200*time.Millisecond); n += 10 {
 			_, err = r.slice(ctx, &l, workload.Slice{Count: 10})
@@ -191,26 +194,39 @@ func (r *runner) unmet(ctx context.Context, p *panel, cell int, needs server.Nee
 		if err != nil {
 			return "", r.lost(err)
 		}
+		if needs == server.NeedsLog {
+			time.Sleep(logDelay)
+		}
+		logged += r.logBytes(i)
 		after, err := r.activity(ctx, conn, i, needs)
 		if err != nil {
 			return "", err
 		}
-		if reason := after.sub(before).unmet(needs); pass > 0 && reason != "" {
+		did := after.sub(before)
+		did.log = logged
+		if reason := did.unmet(needs); pass > 0 && reason != "" {
 			return reason, nil
 		}
 	}
 	return "", nil
 }
 
-// activity reads what is needed of it.
+// logDelay is how late the logging collector may write what it has got.
+const logDelay = 50 * time.Millisecond
+
+func (r *runner) logBytes(i int) int64 {
+	if m := r.instances[i].managed; m != nil {
+		return m.LogBytes()
+	}
+	return 0
+}
+
+// activity reads what is needed of it, but for the log.
 func (r *runner) activity(ctx context.Context, conn *pgconn.PgConn, i int, needs server.Needs) (a activity, err error) {
 	if a.Counters, err = r.counters(ctx, conn); err != nil {
 		return a, err
 	}
-	switch needs {
-	case server.NeedsLog:
-		a.log = r.instances[i].managed.LogBytes()
-	case server.NeedsStatements:
+	if needs == server.NeedsStatements {
 		limited, cancel := r.bounded(ctx)
 		defer cancel()
 		a.statements, err = r.instances[i].managed.StatementsCounted(limited)

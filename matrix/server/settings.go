@@ -123,7 +123,13 @@ func Probe(ctx context.Context, cfg *pgconn.Config, settings []Setting) (readbac
 		return nil, err
 	}
 	// What this server makes of the values is asked in a session of its own,
-	// so that the proof doesn't test a value against itself.
+	// so that the proof doesn't test a value against itself. It must know the
+	// settings of the libraries that the other session loads.
+	for _, s := range settings {
+		if name := strings.ToLower(s.Name); name == "session_preload_libraries" || name == "local_preload_libraries" {
+			Apply(plain, []Setting{s})
+		}
+	}
 	judge, err := pgconn.ConnectConfig(ctx, plain)
 	if err != nil {
 		return nil, fmt.Errorf("connect for the probe of settings: %w", err)
