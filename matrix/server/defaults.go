@@ -21,10 +21,11 @@ type DefaultValue struct {
 // order of names. Left out is what tells one server from another by nature
 // (version, paths), what a session sets, and what is computed from the rest.
 func Defaults(ctx context.Context, conn *pgconn.PgConn) ([]DefaultValue, error) {
-	// An override is a value computed from others' (-1: by the size of shared
-	// buffers), whose default is what it was computed for.
+	// A value that is computed from others' (-1: by the size of shared buffers)
+	// is an override before 14, later a default; its default is what it was
+	// computed for.
 	rows, err := lookUp(ctx, conn, `
-SELECT name, CASE WHEN source = 'override' AND context <> 'internal' THEN coalesce(boot_val, '') ELSE coalesce(pg_catalog.current_setting(name, true), '') END, context = 'internal'
+SELECT name, CASE WHEN context <> 'internal' AND (source = 'override' OR source = 'default' AND setting IS DISTINCT FROM boot_val) THEN coalesce(boot_val, '') ELSE coalesce(pg_catalog.current_setting(name, true), '') END, context = 'internal'
   FROM pg_catalog.pg_settings
  WHERE name NOT IN (`+literals(ownByNature)+`) AND source NOT IN ('client', 'session') AND category <> 'Customized Options' AND name NOT LIKE '%.%'
  ORDER BY name COLLATE "C"`)

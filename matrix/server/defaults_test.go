@@ -67,7 +67,7 @@ func TestChangedDefaults(t *testing.T) {
 		}
 	}
 	values, only := Differing([][]DefaultValue{old, new})
-	if !slices.Contains(values, "maintenance_io_concurrency") || slices.Contains(values, "work_mem") || !slices.Contains(only, "io_method") || !slices.Contains(only, "old_snapshot_threshold") {
+	if !slices.Contains(values, "maintenance_io_concurrency") || slices.Contains(values, "work_mem") || slices.Contains(values, "wal_buffers") || !slices.Contains(only, "io_method") || !slices.Contains(only, "old_snapshot_threshold") {
 		t.Errorf("different are %v, on one only %v", values, only)
 	}
 	conf, initdb = Aligned([][]DefaultValue{new, new})
