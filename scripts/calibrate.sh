@@ -162,7 +162,10 @@ part_a() {
 }
 
 part_b() {
-	local sizes=(0 40 80 180 420 800 2400) slot=0 size libraries='' i counts=$dir/slow/slowclock.counts
+	# The baseline's 0 also counts the anchor and the pilot's unbroken stretches,
+	# whose transactions are quicker; the second 0 is a cell like the others, and
+	# what truth is a difference from.
+	local sizes=(0 0 40 80 180 420 800 2400) slot=0 size libraries='' i counts=$dir/slow/slowclock.counts
 	mkdir -p "$dir/slow"
 	gcc -O2 -shared -fPIC -o "$dir/slow/slowclock.so" scripts/slowclock/slowclock.c -ldl
 	gcc -O2 -shared -fPIC "-DPG_MAJOR=$major" -o "$dir/slow/switch.so" scripts/slowclock/slowclock.c -ldl

@@ -284,6 +284,10 @@ func TestCounts(t *testing.T) {
 	if got := interruptions(counts); math.Abs(got-0.05) > 1e-9 {
 		t.Errorf("interruptions %v, want 0.05", got)
 	}
+	writeCounts(t, path, []counted{{0, 4000, 0, 100000, 1000, 0, 1, 1, 1}, {0, 4000, 0, 120000, 1000, 0, 1, 1, 1}, {500, 1, 0, 1, 1, 0, 0, 1, 1}})
+	if counts, err = readCounts(path); err != nil || counts[0].added != 120000 {
+		t.Errorf("of two of size 0: %+v, %v", counts[0], err)
+	}
 	if !math.IsNaN((counted{ns: 5}).perTransaction()) {
 		t.Error("nothing counted has a time per transaction")
 	}

@@ -53,7 +53,9 @@ func interruptions(counts map[uint64]counted) float64 {
 }
 
 // readCounts reads a copy of slowclock.counts: 32 structs of sixteen words in the
-// machine's byte order. The key is the size asked for.
+// machine's byte order. The key is the size asked for; of two of one size the
+// later slot counts: the first 0 is the baseline's, which also counts what is
+// unbroken and not in any slice.
 func readCounts(path string) (map[uint64]counted, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -184,7 +186,7 @@ func clockOutcomes(rec *results.Record, counts map[uint64]counted) ([]outcome, e
 	for _, c := range r.Comparisons {
 		cell, base := cellOf(r, c.Cell), cellOf(r, c.Against)
 		size, ok := slowSize(cell.Settings["session_preload_libraries"])
-		if !ok || c.Axis != "setting" {
+		if !ok || c.Axis != "setting" || size == 0 {
 			continue
 		}
 		k, ok := counts[size]

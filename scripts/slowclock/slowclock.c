@@ -19,7 +19,7 @@
  * and be writable for it: SLOTS structs as below, in the machine's byte order.
  *
  * Truth is a difference: size 0 runs the same code, reads the clock twice and
- * counts, without spinning, and is the baseline. So the cost of counting and
+ * counts, without spinning. So the cost of counting and
  * of the reads themselves is on both sides:
  *
  *   truth = reads per transaction x mean added by a read, less the same of size 0
