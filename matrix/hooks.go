@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -22,9 +24,13 @@ import (
 //	PGTARE_RUN        the run, from 1
 //	PGTARE_RECORD     path of the record, which is being written
 //	PGTARE_INSTANCES  the instances that are running, a line each: ID, label of
-//	                  the server and conninfo, separated by tabs
-//	PGHOST, PGPORT, PGUSER, PGDATABASE  of the first of them, so that psql
-//	                  reaches it without arguments
+//	                  the server and conninfo, separated by tabs. Those that are
+//	                  measured in blocks run in their blocks only
+//	PGHOST, PGPORT, PGUSER, PGDATABASE  of the first instance, so that psql
+//	                  reaches it without arguments, or nothing where it isn't
+//	                  running: never another server that the user's own variables
+//	                  name. These are not passed on, but for what a running
+//	                  server asks of a client (PGPASSWORD, PGSSL...)
 //
 // The commands stand in the record, so that secrets belong into files or the
 // environment. A conninfo holds no password.
@@ -37,10 +43,10 @@ func (r *runner) hook(ctx context.Context, flag, command string, run int) error 
 	}
 	r.trace("run %d: %s", run, flag)
 	c := exec.CommandContext(ctx, "sh", "-c", command)
-	c.Env = append(os.Environ(), r.hookEnvironment(run)...)
-	// A group of its own: what the command starts ends with it, and Ctrl-C
-	// reaches pgtare first.
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Env = r.hookEnvironment(os.Environ(), run)
+	runtime.LockOSThread() // see hookAttr
+	defer runtime.UnlockOSThread()
+	c.SysProcAttr = hookAttr()
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGTERM) }
 	c.WaitDelay = 5 * time.Second
 	lines := &lineWriter{to: func(line string) { r.log("%s: %s", flag, line) }}
@@ -64,16 +70,28 @@ func (r *runner) hook(ctx context.Context, flag, command string, run int) error 
 	return nil
 }
 
-func (r *runner) hookEnvironment(run int) []string {
-	env := []string{fmt.Sprintf("PGTARE_RUN=%d", run), "PGTARE_RECORD=" + r.writer.Path()}
+// hookEnvironment is what a hook gets, from the environment of pgtare's own.
+func (r *runner) hookEnvironment(own []string, run int) (env []string) {
+	attached := r.instances[0].managed == nil
+	for _, v := range own {
+		name, _, _ := strings.Cut(v, "=")
+		where := slices.Contains([]string{"PGHOST", "PGHOSTADDR", "PGPORT", "PGUSER", "PGDATABASE", "PGSERVICE", "PGSERVICEFILE", "PGOPTIONS", "PGTARGETSESSIONATTRS"}, name)
+		if !strings.HasPrefix(name, "PG") || attached && !where {
+			env = append(env, v)
+		}
+	}
+	env = append(env, fmt.Sprintf("PGTARE_RUN=%d", run), "PGTARE_RECORD="+r.writer.Path())
 	var running []string
 	for i, inst := range r.instances {
-		if inst.managed != nil && inst.managed.PID() == 0 {
+		if inst.target == nil {
 			continue
 		}
 		cfg := inst.target.Config()
-		if running == nil {
+		if i == 0 {
 			env = append(env, "PGHOST="+cfg.Host, fmt.Sprintf("PGPORT=%d", cfg.Port), "PGUSER="+cfg.User, "PGDATABASE="+cfg.Database)
+		}
+		if inst.managed != nil && inst.managed.PID() == 0 {
+			continue
 		}
 		running = append(running, fmt.Sprintf("%s\t%s\thost=%s port=%d user=%s dbname=%s", inst.planned.ID, r.label(i), conninfoValue(cfg.Host), cfg.Port, conninfoValue(cfg.User), conninfoValue(cfg.Database)))
 	}

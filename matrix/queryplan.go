@@ -20,6 +20,13 @@ func queryPlan(ctx context.Context, conn *pgconn.PgConn, c script.Command, vars 
 	if !hasPlan(sql) {
 		return ""
 	}
+	// One that fails must not take the script's own SQL transaction along.
+	if conn.TxStatus() == 'T' {
+		if _, err := conn.Exec(ctx, "SAVEPOINT pgtare_plan").ReadAll(); err != nil {
+			return ""
+		}
+		defer conn.Exec(ctx, "ROLLBACK TO pgtare_plan; RELEASE pgtare_plan").ReadAll() //nolint:errcheck // the script's next statement would say so
+	}
 	// In a message of its own that holds one statement, so that nothing after a
 	// semicolon is carried out.
 	res := conn.ExecParams(ctx, "EXPLAIN (COSTS OFF, FORMAT JSON) "+sql, nil, nil, nil, nil).Read()

@@ -62,4 +62,17 @@ func TestQueryPlan(t *testing.T) {
 	if res.Err != nil || string(res.Rows[0][0]) != "10000" {
 		t.Errorf("asking for plans changed the table: %v", res)
 	}
+
+	// Within an SQL transaction, a statement that EXPLAIN refuses leaves it as it was.
+	exec("begin; insert into pgtare_a001 values (-1, -1)")
+	if got := queryPlan(t.Context(), conn, script.Command{SQL: "select 1; select 2"}, nil, ""); got != "" {
+		t.Errorf("two statements have the plan %s", got)
+	}
+	if got := queryPlan(t.Context(), conn, script.Command{SQL: "select 1"}, nil, ""); got != "Result" {
+		t.Errorf("the plan in an SQL transaction is %q", got)
+	}
+	if conn.TxStatus() != 'T' {
+		t.Errorf("the SQL transaction is in state %c", conn.TxStatus())
+	}
+	exec("commit")
 }

@@ -29,21 +29,30 @@ chmod 755 "$dir"
 go build -o "$dir/pgtare" ./cmd/pgtare
 throwaway_start "$dir/server"
 child=''
+# However this ends, the machine is put back while the journal is there.
 cleanup() {
 	[ -z "$child" ] || kill -KILL "$child" 2>/dev/null || true
+	local kept=''
+	"$dir/pgtare" restore >&2 || kept=1
+	[ -z "$clock" ] || [ "$(cat $source/current_clocksource)" = "$clock" ] || echo "$clock" >$source/current_clocksource || true
 	throwaway_stop
-	rm -rf "$dir"
+	if [ -n "$kept" ]; then
+		echo "kept for a look: $dir" >&2
+	else
+		rm -rf "$dir"
+	fi
 }
+clock=''
+source=/sys/devices/system/clocksource/clocksource0
 trap cleanup EXIT
 export XDG_STATE_HOME=$dir/state
 
-source=/sys/devices/system/clocksource/clocksource0
 clocks=()
 if [ "$(id -u)" = 0 ] && [ -w $source/current_clocksource ]; then
-	now=$(cat $source/current_clocksource)
+	clock=$(cat $source/current_clocksource)
 	for other in $(cat $source/available_clocksource); do
-		if [ "$other" != "$now" ]; then
-			clocks=(--clocksource "$now,$other")
+		if [ "$other" != "$clock" ]; then
+			clocks=(--clocksource "$clock,$other")
 			break
 		fi
 	done

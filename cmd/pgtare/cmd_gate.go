@@ -36,9 +36,10 @@ run": 0 pass; 1 regression; 125 can't tell, or no record; 128 a mistake on the
 command line, which ends the bisection.`,
 		Example: `  pgtare gate FILE --axis server --max 2%
   # as the script of git bisect run, in a PostgreSQL source tree:
+  rm -f r
   pgtare run --server good=src:.#REL_18_0 --server new=src:.#HEAD --set none -o r
-  s=$?; [ $s -lt 128 ] || exit $s; [ $s -eq 0 ] || exit 125
-  pgtare gate --bisect r; s=$?; rm r; exit $s`,
+  case $? in 0) ;; 1) exit 125 ;; *) exit 128 ;; esac
+  pgtare gate --bisect r`,
 		Args: oneRecord,
 		RunE: func(c *cobra.Command, args []string) error {
 			return runGate(args[0], axis, limit, c.OutOrStdout())
@@ -97,7 +98,12 @@ const (
 // bisectStatus turns gate's exit status into that of git bisect run, if the
 // command line asks for it, whether or not it could be read otherwise.
 func bisectStatus(args []string, status int) int {
-	if len(args) == 0 || args[0] != "gate" || !slices.Contains(args, "--bisect") {
+	asked := slices.ContainsFunc(args, func(a string) bool {
+		value, given := strings.CutPrefix(a, "--bisect=")
+		yes, err := strconv.ParseBool(value)
+		return a == "--bisect" || given && (yes || err != nil)
+	})
+	if len(args) == 0 || args[0] != "gate" || !asked {
 		return status
 	}
 	switch status {

@@ -21,7 +21,7 @@ import (
 )
 
 func main() {
-	ctx, stop := withSignals(context.Background())
+	ctx, stop := withSignals(context.Background(), os.Stderr)
 	status := pgtare(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(status)
@@ -100,9 +100,10 @@ func (e *signalError) Error() string {
 // withSignals returns a context that is cancelled by SIGINT, SIGTERM or
 // SIGHUP (which stays ignored under nohup). A second such signal ends the
 // program at once: the servers die with it, and their directories go on the
-// next start. Within a second of the first it isn't one: timeout(1) signals
+// next start, as does what was changed on running servers and the machine; this
+// is said on stderr. Within a second of the first it isn't one: timeout(1) signals
 // both the process and its group.
-func withSignals(parent context.Context) (context.Context, func()) {
+func withSignals(parent context.Context, stderr io.Writer) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	received := make(chan os.Signal, 1)
 	signal.Notify(received, syscall.SIGINT, syscall.SIGTERM)
@@ -123,6 +124,7 @@ func withSignals(parent context.Context) (context.Context, func()) {
 					first = time.Now()
 					cancel(&signalError{s.(syscall.Signal)})
 				case time.Since(first) > time.Second:
+					fmt.Fprintln(stderr, "pgtare: ended before all was put back; `pgtare restore` does the rest")
 					signal.Reset(s)
 					syscall.Kill(os.Getpid(), s.(syscall.Signal)) //nolint:errcheck // it can't fail on oneself
 				}

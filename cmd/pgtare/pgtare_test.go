@@ -814,9 +814,9 @@ func TestGate(t *testing.T) {
 		{[]string{script}, 1, 125, "", "sum.sql"},
 		{[]string{script + ".none"}, 1, 125, "", "no such file"},
 	} {
-		for _, more := range [][]string{{}, {"--bisect"}} {
+		for _, more := range [][]string{{}, {"--bisect=false"}, {"--bisect"}, {"--bisect=true"}} {
 			want := c.status
-			if len(more) > 0 {
+			if len(more) > 0 && more[0] != "--bisect=false" {
 				want = c.bisect
 			}
 			p := start(t, append(append([]string{"gate"}, c.args...), more...)...)

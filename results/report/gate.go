@@ -39,15 +39,16 @@ type GateRow struct {
 // gateRuns is the least number of runs with which own instances are judged.
 const gateRuns = 10
 
-// Gate judges the comparisons along an axis. It can't tell where a number could
-// not be relied on for a release: the matrix isn't trusted, a build has
-// assertions or no optimization, builds differ, a client was the bottleneck, a
-// doubt forbids verdicts, or replicates are few. The error is for an axis that
-// the record doesn't compare along.
+// Gate judges the comparisons along an axis that were planned. It can't tell
+// where a number could not be relied on for a release: the matrix isn't trusted,
+// a cell failed or is n/a, a build has assertions or no optimization, builds
+// differ, a client was the bottleneck, a doubt forbids verdicts, or replicates
+// are few. A doubt that forbids "same" forbids to pass. The error is for an axis
+// that the record doesn't compare along.
 func (r *Report) Gate(spec GateSpec) (*Gate, error) {
 	var axes []string
-	for i := range r.Comparisons {
-		if a := r.Comparisons[i].Axis; a != "control" && !slices.Contains(axes, a) {
+	for _, c := range r.Plan.Comparisons {
+		if a := c.Axis; a != "control" && !slices.Contains(axes, a) {
 			axes = append(axes, a)
 		}
 	}
@@ -73,19 +74,23 @@ func (r *Report) Gate(spec GateSpec) (*Gate, error) {
 		g.Reason = "the control failed: equal cells differed, so that the figures are not trusted"
 	}
 	var judged []*stats.Comparison
-	for i := range r.Comparisons {
-		c := &r.Comparisons[i]
-		if c.Axis != spec.Axis {
+	var noPass []string // why a row must not pass, whatever else it may say
+	for _, p := range r.Plan.Comparisons {
+		if p.Axis != spec.Axis {
 			continue
 		}
+		c := r.comparison(p)
 		row := GateRow{Name: r.gateName(c), Pct: c.Pct, Reason: r.gateReason(c)}
 		g.Rows = append(g.Rows, row)
-		judged = append(judged, c.judged)
+		judged, noPass = append(judged, c.judged), append(noPass, r.noPass(c))
 	}
 	list := stats.Gate(spec.Max, judged)
 	for i := range list {
 		row := &g.Rows[i]
 		row.AtLeast, row.AtMost = finite(list[i].AtLeast), finite(list[i].AtMost)
+		if list[i].Verdict == stats.Pass && row.Reason == "" {
+			row.Reason = noPass[i]
+		}
 		if row.Reason != "" || g.Reason != "" {
 			list[i].Verdict = stats.CantTell
 		}
@@ -93,6 +98,17 @@ func (r *Report) Gate(spec GateSpec) (*Gate, error) {
 	}
 	g.Verdict = stats.Together(list)
 	return g, nil
+}
+
+// comparison finds a planned comparison among those that were judged; one
+// without figures where it wasn't, because a cell is n/a.
+func (r *Report) comparison(p results.PlannedComparison) *Comparison {
+	for i := range r.Comparisons {
+		if c := &r.Comparisons[i]; c.Cell == p.Cell && c.Against == p.Against && c.Axis == p.Axis {
+			return c
+		}
+	}
+	return &Comparison{Cell: p.Cell, Against: p.Against, Axis: p.Axis, twin: p.Twin}
 }
 
 // gateName is the panel, the cell and what it is compared with.
@@ -131,12 +147,29 @@ func (r *Report) gateReason(c *Comparison) string {
 	}
 	for _, w := range r.Warnings {
 		stops := w.Forbids == results.ForbidsVerdict || slices.Contains([]string{"slow-build", "builds-differ", "client-bound"}, w.Code)
-		if stops && (len(w.Cells) == 0 || slices.Contains(w.Cells, c.Cell) || slices.Contains(w.Cells, c.Against)) {
+		if stops && w.meets(c) {
 			return w.Code + ": " + w.Text
 		}
 	}
+	if !slices.ContainsFunc(r.Controls, func(x Control) bool { return x.Panel == r.cell(c.Cell).Panel && x.OK != nil }) {
+		return "no control of its panel could be judged"
+	}
 	if c.ReplicateUnit == string(stats.ByRun) && c.Replicates < gateRuns {
 		return fmt.Sprintf("%d runs, and a gate needs %d where each is a new start", c.Replicates, gateRuns)
+	}
+	return ""
+}
+
+// noPass says why a comparison must not pass although it may be a regression;
+// "".
+func (r *Report) noPass(c *Comparison) string {
+	for _, w := range r.Warnings {
+		if w.Forbids == results.ForbidsSame && w.meets(c) {
+			return w.Code + ": " + w.Text
+		}
+	}
+	if c.judged != nil && c.judged.FewReplicates {
+		return fmt.Sprintf("%s are too few to say that there is no cost", count(c.Replicates, c.ReplicateUnit))
 	}
 	return ""
 }

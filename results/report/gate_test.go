@@ -71,7 +71,27 @@ func TestGate(t *testing.T) {
 	}
 	check("a control that fails", unequal, "server", stats.CantTell, "the control failed")
 
+	failed := change(versions(0, 20, 6), func(h *results.Header) {
+		for i := range h.Cells {
+			if h.Cells[i].Server == "18.4" {
+				h.Cells[i].Status, h.Cells[i].Reason = "n/a", "no such thing there"
+			}
+		}
+	})
+	failed.edit = func(c *results.Cell, _ *results.Generation) bool { return c.Server != "18.4" }
+	check("a cell is n/a", failed, "server", stats.CantTell, "is n/a: no such thing there")
+	forbidding := func(cost float64) matrix {
+		return change(versions(cost, 20, 6), func(h *results.Header) {
+			h.Warnings = append(h.Warnings, results.Warning{Code: "throttled", Cells: []string{}, Text: "the quota sets the pace", Remedy: "lift it", Forbids: results.ForbidsSame})
+		})
+	}
+	check("no cost, and a doubt that forbids to say so", forbidding(0), "server", stats.CantTell, "throttled: the quota sets the pace")
+	check("a cost, and the same doubt", forbidding(0.05), "server", stats.Regression)
+
 	settings := shortDefault()
+	few := settings
+	few.runs, few.generations, few.cost = 1, 8, costs(map[string]float64{})
+	check("few generations", few, "", stats.CantTell, "8 generations are too few to say that there is no cost")
 	settings.cost = costs(map[string]float64{"track_activities=on": 0.05})
 	check("by settings", settings, "", stats.Regression, "track_activities=on against the baseline")
 	g, err := spoilt(t, settings, func(*results.Record) {}).Gate(report.GateSpec{Axis: "server", Max: limit})

@@ -545,11 +545,16 @@ func (r *Report) unequal(byCell map[string][]*results.Generation) []Warning {
 func (r *Report) otherIO() []Warning {
 	var cells []string
 	text, most := "", 0.0
-	for i := range r.Comparisons {
-		c := &r.Comparisons[i]
-		if !slices.Contains([]string{"server", "env", "clocksource", "control"}, c.Axis) {
-			continue
+	var alike []results.PlannedComparison // that should do the same work
+	for _, c := range r.Plan.Comparisons {
+		if slices.Contains([]string{"server", "clocksource", "control"}, c.Axis) || strings.HasPrefix(c.Axis, "env.") {
+			alike = append(alike, c)
 		}
+	}
+	for _, c := range r.Plan.Controls {
+		alike = append(alike, results.PlannedComparison{Cell: c.Cell, Against: c.Against, Axis: "control"})
+	}
+	for _, c := range alike {
 		a, b := r.cell(c.Cell).FileIO, r.cell(c.Against).FileIO
 		if a == nil || b == nil {
 			continue

@@ -284,15 +284,20 @@ func (r *Report) forbid() {
 	for i := range r.Comparisons {
 		c := &r.Comparisons[i]
 		for _, w := range r.Warnings {
-			met := len(w.Cells) == 0 || slices.ContainsFunc(w.Cells, func(id string) bool {
-				return id == c.Cell || id == c.Against || c.twin != "" && id == c.twin
-			})
-			if met && forbids(w.Forbids, stats.Verdict(c.Verdict)) {
+			if w.meets(c) && forbids(w.Forbids, stats.Verdict(c.Verdict)) {
 				c.Reason = ptr(fmt.Sprintf("not called %s because of the doubt %s", c.Verdict, w.Code))
 				c.Verdict = string(stats.Unclear)
 			}
 		}
 	}
+}
+
+// meets says whether a warning is about a comparison: about its cell, its
+// baseline or the twin in its reference.
+func (w *Warning) meets(c *Comparison) bool {
+	return len(w.Cells) == 0 || slices.ContainsFunc(w.Cells, func(id string) bool {
+		return id == c.Cell || id == c.Against || c.twin != "" && id == c.twin
+	})
 }
 
 // forbids says whether a verdict must not stand beside a warning that blocks
