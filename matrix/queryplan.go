@@ -25,7 +25,9 @@ func queryPlan(ctx context.Context, conn *pgconn.PgConn, c script.Command, vars 
 		if _, err := conn.Exec(ctx, "SAVEPOINT pgtare_plan").ReadAll(); err != nil {
 			return ""
 		}
-		defer conn.Exec(ctx, "ROLLBACK TO pgtare_plan; RELEASE pgtare_plan").ReadAll() //nolint:errcheck // the script's next statement would say so
+		defer func() {
+			conn.Exec(ctx, "ROLLBACK TO pgtare_plan; RELEASE pgtare_plan").ReadAll() //nolint:errcheck // the script's next statement would say so
+		}()
 	}
 	// In a message of its own that holds one statement, so that nothing after a
 	// semicolon is carried out.

@@ -798,7 +798,7 @@ func TestGate(t *testing.T) {
 	costly := record("costly", "-f", script, "--var", "k=1,20000")
 	unknown := record("unknown", "-f", script, "--var", "k=1,20000", "--controls", "0")
 	cheap := filepath.Join(dir, "cheap")
-	start(t, with(quick, "-o", cheap)...).expect(t, 0, "")
+	start(t, with(quick, "-o", cheap, "--slice", "2ms", "--generation", "10", "-T", "0.2")...).expect(t, 0, "") // 30 generations
 	for _, c := range []struct {
 		args           []string
 		status, bisect int
