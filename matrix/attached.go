@@ -3,9 +3,11 @@ package matrix
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"pgtare/matrix/host"
 	"pgtare/matrix/server"
+	"pgtare/results"
 )
 
 // attached says whether the only server is somebody else's.
@@ -17,17 +19,27 @@ func (r *runner) attach(ctx context.Context) (*server.Attached, error) {
 	if r.attached != nil {
 		return r.attached, nil
 	}
-	cfg := server.AttachConfig{Journal: r.keepJournal, Log: r.cfg.Log}
+	cfg := server.AttachConfig{Journal: r.keepJournal, Died: r.died, Log: r.cfg.Log}
 	if b := r.plan.Spec.Workload.Builtin; b != nil && b.Writes {
 		cfg.Writes = b.Name
 	}
-	limited, cancel := r.bounded(ctx)
+	// Longer than a question, where it waits for a dead one's session to end.
+	limited, cancel := context.WithTimeout(ctx, 2*r.grace())
 	defer cancel()
 	a, err := server.Attach(limited, r.found[0], cfg)
 	if err != nil {
 		return nil, err
 	}
 	r.attached = a
+	// A forwarded socket looks like one of this machine's.
+	if len(r.plan.Spec.Clocksources) > 0 && !a.LocalPID() {
+		return nil, usagef("--clocksource: the processes of %s are not to be seen on this machine, and the clock of another can't be switched from here; run pgtare where they are (and outside of a container)", a.Label())
+	}
+	if r.died {
+		if err := r.undoOn(ctx, a); err != nil {
+			return nil, err
+		}
+	}
 	if source, reason := a.CPUSource(); source == "" {
 		r.warn("server-cpu-unknown", fmt.Sprintf("the CPU time of the backends of %s is not known: %s", a.Label(), reason),
 			"measure on the server's machine, or with a role that may read its files")
@@ -67,7 +79,17 @@ func (r *runner) undoneFirst(a *server.Attached) error {
 	if err != nil {
 		return err
 	}
-	left, _ := host.Leftover(dir) // what can't be read there was said at the start
+	// What can't be read there was said at the start. Held ones, too: while
+	// another pgtare undoes what a dead one left, that one's journal is neither
+	// dead nor, here, a living one's, which would have kept this run off.
+	left, _ := host.Leftover(dir)
+	held, _ := host.Held(dir, r.journal)
+	if slices.ContainsFunc(held, func(p host.Pending) bool { return a.IsOf(p.Kind, p.Data) }) {
+		for i := range left {
+			left[i].Release() //nolint:errcheck // they are not used
+		}
+		return usagef("another pgtare holds a journal of what must be put back in the configuration of %s first; wait for its end, then see pgtare restore", a.Label())
+	}
 	ours := false
 	for i := range left {
 		ours = ours || a.IsOf(left[i].Kind, left[i].Data)
@@ -87,23 +109,44 @@ type others struct {
 	most, hidden int // at work at once; of which it can't be seen
 }
 
-// lookForOthers counts who else is at work on the attached server, while none
-// of pgtare's own sessions is.
-func (r *runner) lookForOthers(ctx context.Context) {
+// stillConfigured doubts what was measured on an attached server whose
+// configuration is not what pgtare has made it any more.
+func (r *runner) stillConfigured(ctx context.Context, cell string) error {
 	if r.attached == nil {
-		return
+		return nil
+	}
+	limited, cancel := r.bounded(ctx)
+	defer cancel()
+	what, err := r.attached.Meddled(limited)
+	if err != nil {
+		return r.lost(err)
+	}
+	if what != "" {
+		r.warnForbidding(results.ForbidsVerdict, "configuration-changed", fmt.Sprintf("somebody has changed the configuration of %s while this was measured: %s", r.attached.Label(), what),
+			"measure while nobody else configures the server", cell)
+	}
+	return nil
+}
+
+// lookForOthers counts who else is at work on the attached server, while none
+// of pgtare's own sessions is. Without the session that looks, which keeps
+// another pgtare away, the run can't go on.
+func (r *runner) lookForOthers(ctx context.Context) error {
+	if r.attached == nil {
+		return nil
 	}
 	limited, cancel := r.bounded(ctx)
 	defer cancel()
 	active, hidden, err := r.attached.Others(limited)
 	if err != nil {
-		return // what it means for the measurement shows there
+		return r.lost(err)
 	}
 	o := &r.others
 	if o.looks++; active > 0 {
 		o.busy++
 	}
 	o.most, o.hidden = max(o.most, active), max(o.hidden, hidden)
+	return nil
 }
 
 func (r *runner) warnOfOthers() {

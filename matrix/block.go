@@ -22,7 +22,9 @@ func (r *runner) block(ctx context.Context, p *panel, cell, run int) error {
 	inst := &r.instances[c.instance]
 	r.trace("run %d: block %s", run, c.ID)
 	runtime.GC()
-	r.lookForOthers(ctx)
+	if err := r.lookForOthers(ctx); err != nil {
+		return err
+	}
 	if inst.planned.Blocks {
 		if err := r.wake(ctx, c.instance); err != nil {
 			return err
@@ -65,6 +67,9 @@ func (r *runner) block(ctx context.Context, p *panel, cell, run int) error {
 	beside, lost := r.blockLoad(ctx, p, &l, side, &line, started)
 	m := watch.since(line.Cell)
 	l.close()
+	if lost == nil {
+		lost = r.stillConfigured(ctx, c.ID)
+	}
 	if lost == nil { // sessions report all that they have done when they end
 		var after server.BackgroundCounters
 		if after, lost = r.backgroundCounters(ctx, side); lost == nil {

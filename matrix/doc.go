@@ -68,7 +68,16 @@
 // A running server that somebody else owns (--server CONNINFO) is one instance,
 // whatever the plan has of it: what has to be in its configuration is set there
 // for each block in turn, if --allow-alter-system allows it, and put back at the
-// end. It can't be started anew, so it is not compared with other servers.
+// end. It can't be started anew, so it is not compared with other servers. After
+// each block it is looked whether the configuration is still what was set: what
+// somebody else does to it meanwhile is a doubt (configuration-changed) that
+// forbids verdicts on that cell.
+//
+// What a dead pgtare has left on such a server a run undoes by its own session,
+// before it changes anything, and refuses to alter the configuration while a
+// journal that names it is open or another pgtare's. On servers that it doesn't
+// measure a run undoes nothing: they may be gone for good, and their passwords
+// with them; pgtare restore does.
 //
 // A panel of several clients is sampled first: where more than 5 % of its
 // sessions wait for locks, slices would break up the queues that the load is
@@ -146,7 +155,9 @@
 // Before anything is started the source in use is written into the journal
 // ([host.Journal]) and the right to switch taken, which one process can have. It
 // is put back when the run ends, by whatever error, signal or panic. After a
-// SIGKILL the next run does so, or pgtare restore ([Restore]).
+// SIGKILL the next run does so, or pgtare restore ([Restore]). A Unix socket may
+// be forwarded from another machine, so a server is refused whose processes
+// aren't seen here.
 //
 // What sends the load is an [Engine]: epoll where it can be had, net where the
 // connection to an attached server is encrypted (which a look at one shows, whatever

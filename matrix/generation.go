@@ -189,7 +189,9 @@ func (r *runner) slice(ctx context.Context, l *load, s workload.Slice) (workload
 func (r *runner) generation(ctx context.Context, p *panel, run, number int) error {
 	r.trace("run %d: generation %s%d", run, p.ID, number)
 	runtime.GC() // here, where it is charged to nobody
-	r.lookForOthers(ctx)
+	if err := r.lookForOthers(ctx); err != nil {
+		return err
+	}
 	if number == 1 {
 		if err := r.ownedBefore(ctx, p); err != nil {
 			return err

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"pgtare/matrix/host"
@@ -43,6 +45,15 @@ func Restore(ctx context.Context, cfg RestoreConfig) error {
 	dir, err := journalDir()
 	if err == nil {
 		err = undoLeftover(ctx, dir, did)
+		held, unread := host.Held(dir, nil)
+		err = errors.Join(err, unread)
+		files := map[string]int{}
+		for _, p := range held {
+			files[p.File]++
+		}
+		for _, file := range slices.Sorted(maps.Keys(files)) {
+			did(fmt.Sprintf("another pgtare holds the journal %s (still to be undone there: %d); what it says is that one's to undo", file, files[file]))
+		}
 	}
 	// Making a manager ends the servers of the dead.
 	m, sweep := server.NewManager(ctx, server.ManagerConfig{CacheDir: cfg.CacheDir, Log: did})
@@ -82,21 +93,80 @@ func undo(ctx context.Context, p *host.Pending, did func(string)) error {
 	limited, cancel := context.WithTimeout(ctx, undoLimit)
 	defer cancel()
 	text, err := undoer(limited, p.Data)
-	if err != nil {
+	return crossOut(p, text, err, did)
+}
+
+// crossOut says what came of undoing an entry. What somebody else has changed
+// since is an error that would be the same another time, so the entry goes.
+func crossOut(p *host.Pending, text string, err error, did func(string)) error {
+	var theirs *host.NotOurs
+	switch {
+	case errors.As(err, &theirs):
+		return errors.Join(err, p.Done())
+	case err != nil:
 		return fmt.Errorf("%w (changed by a pgtare on %s; it stays to be undone)", err, p.Time.Local().Format(time.DateTime))
 	}
 	did(text)
 	return p.Done()
 }
 
-// undoBefore undoes, before a run, what earlier ones have left, as far as it
-// can be done now. What can't is said and does not keep the run from being done.
+// undoBefore undoes, before a run, what earlier ones have left on this machine.
+// What they left on servers waits for its server to be measured (undoOn) or for
+// pgtare restore: a server that is gone would hold up every run. What can't be
+// undone is said and does not keep the run from being done.
 func (r *runner) undoBefore(ctx context.Context) error {
+	return r.undoSome(ctx, func(p *host.Pending) error {
+		on := server.LeftOn(p.Kind, p.Data)
+		if on == "" {
+			return undo(ctx, p, r.undid)
+		}
+		if r.died = true; !r.plan.Spec.attached() {
+			r.log(mention, on)
+		}
+		return p.Release()
+	})
+}
+
+// undoOn undoes what earlier runs have left on the server that this one is
+// attached to.
+func (r *runner) undoOn(ctx context.Context, a *server.Attached) error {
+	return r.undoSome(ctx, func(p *host.Pending) error {
+		limited, cancel := context.WithTimeout(ctx, undoLimit)
+		defer cancel()
+		text, mine, err := a.Undo(limited, p.Kind, p.Data)
+		if mine {
+			return crossOut(p, text, err, r.undid)
+		}
+		if on := server.LeftOn(p.Kind, p.Data); on != "" {
+			r.log(mention, on)
+		}
+		return p.Release()
+	})
+}
+
+const mention = "a pgtare that died has left something on %s; pgtare restore undoes it"
+
+func (r *runner) undid(text string) { r.log("left by a pgtare that died: %s", text) }
+
+// undoSome has what was left over undone, as far as one says, and logs its
+// errors.
+func (r *runner) undoSome(ctx context.Context, one func(*host.Pending) error) error {
 	dir, err := journalDir()
 	if err != nil {
 		return nil // no place, so nothing was left there
 	}
-	if err := undoLeftover(ctx, dir, func(text string) { r.log("left by a pgtare that died: %s", text) }); err != nil {
+	left, err := host.Leftover(dir)
+	errs := []error{err}
+	for i := range left {
+		err := one(&left[i])
+		var theirs *host.NotOurs
+		if errors.As(err, &theirs) {
+			r.log("%v", err)
+		} else if err != nil {
+			errs = append(errs, err, left[i].Release())
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
 		r.log("not undone: %v; pgtare restore tries again", err)
 	}
 	return ctx.Err()

@@ -94,6 +94,7 @@ type runner struct {
 	manager      *server.Manager
 	launched     int                     // instances so far
 	attached     *server.Attached        // the only server, where it is somebody else's; else nil
+	died         bool                    // a pgtare has died that was at work on some server
 	undone       bool                    // nothing of earlier pgtares is left in its configuration
 	others       others                  // sessions of others on it
 	tables       map[int][]string        // panel -> tables of the cells that write there, whatever their instance

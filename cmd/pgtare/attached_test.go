@@ -255,6 +255,26 @@ func TestCPUThroughServer(t *testing.T) {
 	}
 }
 
+// A Unix socket may lead elsewhere: the clock source is switched only for a server
+// whose processes are seen.
+func TestClocksourceElsewhere(t *testing.T) {
+	sources := servertest.Clocksources(t)
+	s := servertest.Fresh(t)
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("unshare", "--pid", "--fork", "--mount-proc", path, "run", "--server", conninfo(s, "postgres"), "--clocksource", strings.Join(sources, ","))
+	cmd.Env = append(os.Environ(), asProgram+"=1", "XDG_STATE_HOME="+t.TempDir())
+	out, err := cmd.CombinedOutput()
+	if err != nil && strings.HasPrefix(string(out), "unshare: ") || errors.Is(err, exec.ErrNotFound) {
+		servertest.Lack(t, "a PID namespace can't be had: %v: %s", err, out)
+	}
+	if cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "are not to be seen on this machine") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // A server that goes away in the middle: one sentence, and what is left on it is
 // undone when it is back.
 func TestAttachedGone(t *testing.T) {

@@ -18,14 +18,19 @@ func newRestoreCommand() *cobra.Command {
 they were killed or the machine went down: the clock source, the configuration
 of running servers (--allow-alter-system) and the schema pgtare there, and the
 servers that they had started, with their files. It says what it did. What a
-pgtare that still runs has changed is left alone. Passwords are not written
-down: PGPASSWORD, password and service files must give them again.
+pgtare that still runs has changed is left alone, and its journal named.
+Passwords are not written down: PGPASSWORD, password and service files must give
+them again.
 
-The next "run" begins with the same. What is to be undone is written down in
-the directory undo of the user's state directory, before it is changed.
+What somebody else has changed since (another ALTER SYSTEM, another clock source)
+stays as it is; that is said, with what it was before, and gives status 1 once.
 
-Exit status: 0 all is as it was; 1 something could not be undone; 2 a mistake
-on the command line.`,
+The next "run" begins with the clock source, and with the server that it
+measures, if that is one. What is to be undone is written down in the directory
+undo of the user's state directory, before it is changed.
+
+Exit status: 0 all is as it was; 1 something could not be undone, or was changed
+by somebody else since; 2 a mistake on the command line.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			out := &lines{w: c.OutOrStdout()}

@@ -192,7 +192,8 @@ func (s *ClockSwitch) Close() error {
 }
 
 // UndoClocksource puts the clock source back that a dead process has left
-// switched, by the data of its journal's entry, and says what it did.
+// switched, by the data of its journal's entry, and says what it did. The error
+// is a [*NotOurs] where somebody else has set another one meanwhile.
 func UndoClocksource(data json.RawMessage) (did string, err error) {
 	return undoClocksource(clocksourceDir, data)
 }
@@ -205,6 +206,15 @@ func undoClocksource(dir string, data json.RawMessage) (did string, err error) {
 	if boot := bootID(); e.Boot != boot {
 		return fmt.Sprintf("the machine was started anew since the clock source was switched (it was %s): nothing to put back", e.Before), nil
 	}
+	if err := checkClocksources(dir, nil); err != nil {
+		return "", fmt.Errorf("put the clock source back to %s: %w", e.Before, err)
+	}
+	// First the lock: what is in use while another pgtare switches says nothing.
+	f, err := lockClock(dir)
+	if err != nil {
+		return "", fmt.Errorf("put the clock source back to %s: %w", e.Before, err)
+	}
+	defer f.Close()
 	now, offered, err := clocksources(dir)
 	switch {
 	case err != nil:
@@ -212,18 +222,10 @@ func undoClocksource(dir string, data json.RawMessage) (did string, err error) {
 	case now == e.Before:
 		return fmt.Sprintf("the clock source is %s, as it was", now), nil
 	case !slices.Contains(e.Sources, now):
-		return fmt.Sprintf("the clock source is %s, which pgtare has not set: left as it is (it was %s)", now, e.Before), nil
+		return "", &NotOurs{fmt.Sprintf("the clock source is %s, which this pgtare has not set: left as it is (it was %s)", now, e.Before)}
 	case !slices.Contains(offered, e.Before): // it never does again
 		return fmt.Sprintf("the clock source was %s, which this kernel no longer offers: left at %s", e.Before, now), nil
 	}
-	if err := checkClocksources(dir, []string{e.Before}); err != nil {
-		return "", fmt.Errorf("put the clock source back from %s to %s: %w", now, e.Before, err)
-	}
-	f, err := lockClock(dir)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
 	if err := setClocksource(f, e.Before); err != nil {
 		return "", err
 	}

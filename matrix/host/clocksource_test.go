@@ -2,6 +2,7 @@ package host
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -151,7 +152,6 @@ func TestClocksourceRefused(t *testing.T) {
 		want string
 	}{
 		{entry("tsc", "another start", "hpet"), "started anew"},
-		{entry("tsc", bootID(), "acpi_pm"), "hpet, which pgtare has not set: left as it is"},
 		{entry("hpet", bootID(), "hpet"), "is hpet, as it was"},
 		{entry("jiffies", bootID(), "hpet"), "no longer offers: left at hpet"},
 		{entry("tsc", bootID(), "hpet", "tsc"), "put the clock source back from hpet to tsc"},
@@ -160,6 +160,20 @@ func TestClocksourceRefused(t *testing.T) {
 			t.Errorf("%s: %q, %v; expected %q", c.data, did, err, c.want)
 		}
 	}
+	var theirs *NotOurs
+	if did, err := undoClocksource(dir, entry("hpet", bootID(), "acpi_pm")); !errors.As(err, &theirs) || !strings.Contains(err.Error(), "tsc, which this pgtare has not set: left as it is") {
+		t.Errorf("somebody else's: %q, %v", did, err)
+	}
+	// While another pgtare switches, what is in use says nothing.
+	switching, err := lockClock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, before := range []string{"tsc", "hpet"} {
+		_, err := undoClocksource(dir, entry(before, bootID(), "hpet", "tsc"))
+		expect("while another switches", err, "another pgtare is switching")
+	}
+	switching.Close()
 	for _, data := range []string{"", "7", "{}", `{"before":`} {
 		_, err := undoClocksource(dir, json.RawMessage(data))
 		expect(data, err, "does not say which")

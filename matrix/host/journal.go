@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -49,7 +50,7 @@ type Entry struct {
 
 // Pending is a change that a process has left which is dead. It is the
 // caller's alone until Done or Release: to others it looks like a living
-// process's.
+// process's. Of one from [Held] these two do nothing.
 type Pending struct {
 	Kind string
 	Data json.RawMessage
@@ -206,11 +207,33 @@ func (j *Journal) write(l journalLine) error {
 	return nil
 }
 
+// NotOurs is the error of undoing what somebody else has changed meanwhile: it is
+// left as it is, and there is nothing to try again.
+type NotOurs struct{ Msg string }
+
+func (e *NotOurs) Error() string { return e.Msg }
+
 // Leftover returns what processes that are dead left to be undone in dir, in
-// the order in which it should be: the latest change of a process first. What
-// it can't read it leaves where it is and says so in the error, beside which
-// the list is good.
+// the order in which it should be: the latest change first, whosever it was,
+// since a later process may have taken for the former state what an earlier one
+// had left. What it can't read it leaves where it is and says so in the error,
+// beside which the list is good.
 func Leftover(dir string) ([]Pending, error) {
+	return read(dir, false)
+}
+
+// Held returns what stands in journals that another process has: a living one,
+// or one that is undoing what a dead one left. It is that one's to undo. own, if
+// not nil, is this process's journal and left out.
+func Held(dir string, own *Journal) ([]Pending, error) {
+	all, err := read(dir, true)
+	if own != nil {
+		all = slices.DeleteFunc(all, func(p Pending) bool { return p.File == own.path })
+	}
+	return all, err
+}
+
+func read(dir string, held bool) ([]Pending, error) {
 	list, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -224,18 +247,20 @@ func Leftover(dir string) ([]Pending, error) {
 		if !strings.HasPrefix(e.Name(), journalPrefix) || !strings.HasSuffix(e.Name(), journalSuffix) {
 			continue
 		}
-		pending, err := leftIn(filepath.Join(dir, e.Name()))
+		pending, err := leftIn(filepath.Join(dir, e.Name()), held)
 		all = append(all, pending...)
 		if err != nil {
 			errs = append(errs, err)
 		}
 	}
+	// Those of one file are in order already, and stay so in the same instant.
+	slices.SortStableFunc(all, func(a, b Pending) int { return b.Time.Compare(a.Time) })
 	return all, errors.Join(errs...)
 }
 
-// leftIn reads one file. A living process's, and one that another has just
-// tidied away, hold nothing.
-func leftIn(path string) ([]Pending, error) {
+// leftIn reads one file: a dead process's and takes it, or what another holds
+// and leaves it to that one. One that was just tidied away holds nothing.
+func leftIn(path string, held bool) ([]Pending, error) {
 	refuse := func(format string, args ...any) ([]Pending, error) {
 		return nil, fmt.Errorf("the undo journal %s is not used: %s; see what it says and remove it", path, fmt.Sprintf(format, args...))
 	}
@@ -264,11 +289,11 @@ func leftIn(path string) ([]Pending, error) {
 	case int(st.Uid) != os.Geteuid(): // root must not do what somebody else writes down
 		return refuse("it belongs to user %d, who can undo what it holds", st.Uid)
 	}
-	if err := lock(f, unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, nil // alive
-		}
+	switch err := lock(f, unix.LOCK_EX|unix.LOCK_NB); {
+	case err != nil && !errors.Is(err, unix.EWOULDBLOCK):
 		return refuse("it can't be locked: %v", err)
+	case (err != nil) != held:
+		return nil, nil
 	}
 	if !named(f, path) {
 		return nil, nil
@@ -287,6 +312,12 @@ func leftIn(path string) ([]Pending, error) {
 	pending, size, msg := parseJournal(text)
 	if msg != "" {
 		return refuse("%s", msg)
+	}
+	if held {
+		for i := range pending {
+			pending[i].File = path
+		}
+		return pending, nil
 	}
 	if err := f.Truncate(size); err != nil { // without what was never whole
 		return refuse("%v", err)

@@ -112,6 +112,62 @@ func TestJournal(t *testing.T) {
 	}
 }
 
+// Of several that died the latest change comes first, whatever their files are
+// called.
+func TestLeftoverOrder(t *testing.T) {
+	dir := t.TempDir()
+	for _, kinds := range [][]string{{"a", "b"}, {"c"}, {"d"}, {"e", "f"}} {
+		j := openJournal(t, dir)
+		for _, kind := range kinds {
+			begin(t, j, kind, 0)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leftover(t, dir, "f0", "e0", "d0", "c0", "b0", "a0")
+}
+
+// What another has can be read, and stays its own.
+func TestHeld(t *testing.T) {
+	dir := t.TempDir()
+	held := func(own *Journal, kinds ...string) {
+		t.Helper()
+		list, err := Held(dir, own)
+		got := []string{}
+		for i := range list {
+			got = append(got, list[i].Kind)
+			if err := list[i].Done(); err != nil {
+				t.Error(err)
+			}
+		}
+		if err != nil || !slices.Equal(got, kinds) && len(got)+len(kinds) > 0 {
+			t.Errorf("held: %q, %v; expected %q", got, err, kinds)
+		}
+	}
+	held(nil) // no file yet
+	own, dead := openJournal(t, dir), openJournal(t, dir)
+	begin(t, own, "own", 0)
+	begin(t, dead, "first", 0)
+	begin(t, dead, "second", 0)
+	held(own, "second", "first")
+	held(nil, "second", "first", "own")
+	if err := dead.Close(); err != nil {
+		t.Fatal(err)
+	}
+	held(own) // free to be undone
+	list := leftover(t, dir, "second0", "first0")
+	held(own, "second", "first")
+	if err := list[0].Done(); err != nil {
+		t.Error(err)
+	}
+	held(own, "first")
+	if err := list[1].Done(); err != nil {
+		t.Error(err)
+	}
+	held(own)
+}
+
 // An entry is on the disk when Begin returns, and a process that is killed
 // leaves it to others.
 func TestJournalOfTheKilled(t *testing.T) {

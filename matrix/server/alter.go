@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"pgtare/matrix/host"
 )
 
 // autoConf is the file that ALTER SYSTEM writes. The server reads it last.
@@ -91,6 +93,9 @@ func (a *Attached) alter(ctx context.Context, want []Setting) (readback map[stri
 	if err := a.alterable(ctx, conn, want); err != nil {
 		return nil, err
 	}
+	if err := a.untouched(ctx, conn); err != nil {
+		return nil, err
+	}
 	if err := a.writeDown(ctx, want); err != nil {
 		return nil, err
 	}
@@ -120,7 +125,73 @@ func (a *Attached) alter(ctx context.Context, want []Setting) (readback map[stri
 		return nil, err
 	}
 	defer closeConn(proof)
+	if a.loaded, err = loadTime(ctx, proof); err != nil {
+		return nil, err
+	}
 	return proveIn(ctx, proof, want, autoConf)
+}
+
+// untouched refuses to write over what somebody else has set by ALTER SYSTEM
+// since pgtare did.
+func (a *Attached) untouched(ctx context.Context, conn *pgconn.PgConn) error {
+	lines, err := configLines(ctx, conn, slices.Sorted(maps.Keys(a.altered.Was)), autoConf)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.altered.Was)) {
+		if now := lineOf(lines, name); a.altered.theirs(name, now) {
+			return fmt.Errorf("somebody else has changed %s by ALTER SYSTEM since pgtare did, and that is not written over", name)
+		}
+	}
+	return nil
+}
+
+// Meddled looks, in a session of its own, whether what [Attached.Configure] left
+// in force still is, and says what is not; "" for nothing, or where Configure
+// has changed nothing so far. Ask it after each stretch that was measured: that a
+// setting was proven before says nothing of a reload since.
+func (a *Attached) Meddled(ctx context.Context) (what string, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.sure || len(a.altered.Was) == 0 {
+		return "", nil
+	}
+	fail := func(err error) (string, error) {
+		return "", fmt.Errorf("look whether the configuration of %s is still in force: %w", a.inst.Label, err)
+	}
+	conn, err := pgconn.ConnectConfig(ctx, a.Config())
+	if err != nil {
+		return fail(noConnection(ctx, a.given, a.config, err))
+	}
+	defer closeConn(conn)
+	loaded, err := loadTime(ctx, conn)
+	if err != nil {
+		return fail(err)
+	}
+	names := slices.Sorted(maps.Keys(a.altered.Was))
+	now, err := formerStates(ctx, conn, names)
+	if err != nil {
+		return fail(err)
+	}
+	for _, name := range names {
+		want := a.altered.Was[name]
+		if i := slices.IndexFunc(a.inForce, func(s Setting) bool { return strings.EqualFold(s.Name, name) }); i >= 0 {
+			want = formerly{&a.inForce[i].Value, a.readback[a.inForce[i].Name]}
+		}
+		switch is := now[name]; {
+		case is.Shown != want.Shown:
+			a.sure = false // to be proven anew
+			return fmt.Sprintf("%s shows %s, where it was %s", name, is.Shown, want.Shown), nil
+		case !same(is.Line, want.Line):
+			a.sure = false
+			return name + " was changed by ALTER SYSTEM", nil
+		}
+	}
+	if loaded != a.loaded {
+		a.loaded = loaded
+		return "the server has read its configuration again, whatever that changed", nil
+	}
+	return "", nil
 }
 
 // writeDown brings the journal up to what stands in the configuration, and what
@@ -177,6 +248,10 @@ func (a *Attached) alterable(ctx context.Context, conn *pgconn.PgConn, want []Se
 		if slices.Contains(quotedLists, strings.ToLower(s.Name)) {
 			return usagef("--set %s: ALTER SYSTEM takes lists of names apart, so pgtare can't put it back exactly; set it for sessions (without @instance), or name an installation instead of a running server", s)
 		}
+	}
+	if a.system == "" {
+		return usagef("--server %s: role %s may not see the server's system identifier, by which pgtare makes sure that it puts back the configuration of this server and no other; it takes GRANT EXECUTE ON FUNCTION pg_catalog.pg_control_system() TO %s",
+			a.given, a.role, quoteIdent(a.role))
 	}
 	rows, err := query(ctx, conn, `
 SELECT pg_catalog.has_function_privilege('pg_catalog.pg_reload_conf()', 'EXECUTE'),
@@ -241,11 +316,7 @@ func formerStates(ctx context.Context, conn *pgconn.PgConn, names []string) (map
 		if !ok {
 			return nil, noRow(ctx, conn, Setting{Name: name})
 		}
-		was := formerly{Shown: f.shown()}
-		if l, ok := lines[name]; ok {
-			was.Line = &l.text
-		}
-		out[name] = was
+		out[name] = formerly{lineOf(lines, name), f.shown()}
 	}
 	return out, nil
 }
@@ -276,21 +347,30 @@ func putBack(ctx context.Context, conn *pgconn.PgConn, a alteration, name string
 	if err != nil {
 		return false, err
 	}
-	var now *string
-	if l, ok := lines[name]; ok {
-		now = &l.text
-	}
-	was := a.Was[name].Line
+	now, was := lineOf(lines, name), a.Was[name].Line
 	if same(now, was) {
 		return false, nil
 	}
-	if now == nil || !slices.Contains(a.Set[name], *now) {
+	if a.theirs(name, now) {
 		return true, nil
 	}
 	if err := alterSystem(ctx, conn, name, was); err != nil {
 		return false, fmt.Errorf("put %s back: %w", name, err)
 	}
 	return false, nil
+}
+
+// theirs says whether a line of a setting is neither the former one nor pgtare's.
+func (a alteration) theirs(name string, now *string) bool {
+	return !same(now, a.Was[name].Line) && (now == nil || !slices.Contains(a.Set[name], *now))
+}
+
+// lineOf is the value on a setting's line; nil: it has none.
+func lineOf(lines map[string]configLine, name string) *string {
+	if l, ok := lines[name]; ok {
+		return &l.text
+	}
+	return nil
 }
 
 func same(x, y *string) bool { return x == y || x != nil && y != nil && *x == *y }
@@ -303,12 +383,11 @@ func reload(ctx context.Context, conn *pgconn.PgConn, cfg *pgconn.Config) (*pgco
 		if fresh, err = pgconn.ConnectConfig(ctx, cfg); err != nil {
 			return "", nil, err
 		}
-		rows, err := query(ctx, fresh, "SELECT extract(epoch FROM pg_catalog.pg_conf_load_time())")
-		if err != nil {
+		if at, err = loadTime(ctx, fresh); err != nil {
 			closeConn(fresh)
 			return "", nil, err
 		}
-		return rows[0][0], fresh, nil
+		return at, fresh, nil
 	}
 	before, fresh, err := loaded()
 	if err != nil {
@@ -340,77 +419,119 @@ func reload(ctx context.Context, conn *pgconn.PgConn, cfg *pgconn.Config) (*pgco
 	return nil, fmt.Errorf("reload the configuration: new sessions don't see it read again after %v; see the server's log", reloadPatience)
 }
 
+// loadTime is when the configuration was last read and applied that a new session
+// has.
+func loadTime(ctx context.Context, conn *pgconn.PgConn) (string, error) {
+	rows, err := query(ctx, conn, "SELECT extract(epoch FROM pg_catalog.pg_conf_load_time())")
+	if err != nil {
+		return "", fmt.Errorf("ask when the configuration was read: %w", err)
+	}
+	return rows[0][0], nil
+}
+
 // undo puts everything back and proves it. a.mu must be held.
 func (a *Attached) undo(ctx context.Context) error {
 	conn, err := a.session(ctx)
 	if err != nil {
 		return err
 	}
-	left, err := undoAlteration(ctx, conn, a.Config(), a.altered)
+	u, err := undoAlteration(ctx, conn, a.Config(), a.altered)
 	if err != nil {
 		return err
 	}
-	for _, name := range left {
-		a.cfg.Log(fmt.Sprintf("%s: somebody has changed %s by ALTER SYSTEM meanwhile, so it is left as it is", a.inst.Label, name))
+	for _, text := range append(u.left, u.differ...) {
+		a.cfg.Log(a.inst.Label + ": " + text)
 	}
+	a.loaded = u.loaded
 	a.inForce, a.readback, a.sure = nil, map[string]string{}, true
 	return nil
 }
 
-// undoAlteration does it by what the journal holds. left are the settings that
-// somebody else has set meanwhile.
-func undoAlteration(ctx context.Context, conn *pgconn.PgConn, cfg *pgconn.Config, a alteration) (left []string, err error) {
+// undone is what came of undoing an alteration, beside that it was.
+type undone struct {
+	left   []string // sentences on settings that somebody else has set meanwhile: they stay
+	differ []string // sentences on settings that are put back and show something else all the same
+	loaded string   // when the configuration was read that is in force now
+}
+
+// undoAlteration does it by what the journal holds. It has succeeded when
+// postgresql.auto.conf says what it said and the server has read it. What a
+// setting shows then is for others to say, too: postgresql.conf may have been
+// changed meanwhile, or the session have a value of its own.
+func undoAlteration(ctx context.Context, conn *pgconn.PgConn, cfg *pgconn.Config, a alteration) (u undone, err error) {
 	names := slices.Sorted(maps.Keys(a.Was))
+	theirs := map[string]bool{}
 	for _, name := range names {
-		theirs, err := putBack(ctx, conn, a, name)
-		if err != nil {
-			return nil, err
-		}
-		if theirs {
-			left = append(left, name)
+		if theirs[name], err = putBack(ctx, conn, a, name); err != nil {
+			return u, err
 		}
 	}
 	// Also where the file is as it was: a pgtare may have died before the reload.
 	proof, err := reload(ctx, conn, cfg)
 	if err != nil {
-		return nil, err
+		return u, err
 	}
 	defer closeConn(proof)
+	if u.loaded, err = loadTime(ctx, proof); err != nil {
+		return u, err
+	}
 	now, err := formerStates(ctx, proof, names)
 	if err != nil {
-		return nil, err
+		return u, err
+	}
+	facts, err := Facts(ctx, proof, names)
+	if err != nil {
+		return u, err
 	}
 	for _, name := range names {
-		if is, was := now[name], a.Was[name]; !slices.Contains(left, name) && (!same(is.Line, was.Line) || is.Shown != was.Shown) {
-			return nil, fmt.Errorf("%s shows %s after it was put back, where it was %s", name, is.Shown, was.Shown)
+		is, was := now[name], a.Was[name]
+		switch {
+		case theirs[name]:
+			u.left = append(u.left, fmt.Sprintf("%s was changed by somebody else's ALTER SYSTEM meanwhile and is left: it shows %s, and did %s before pgtare", name, is.Shown, was.Shown))
+		case !same(is.Line, was.Line):
+			return u, fmt.Errorf("%s of the server does not say of %s what it said, after that was put back", autoConf, name)
+		case is.Shown != was.Shown:
+			u.differ = append(u.differ, fmt.Sprintf("%s is put back, but shows %s (source %q), where it was %s: somebody else has changed it meanwhile", name, is.Shown, facts[name].Source, was.Shown))
 		}
 	}
-	return left, nil
+	return u, nil
 }
 
 // UndoAlterSystem puts the configuration back that a dead pgtare has changed, by
-// what the journal holds of it, and says what it did.
+// what the journal holds of it, and says what it did. The error is a
+// [*host.NotOurs] where a setting was changed by somebody else meanwhile, once
+// the others are back.
 func UndoAlterSystem(ctx context.Context, data json.RawMessage) (did string, err error) {
 	var a alteration
 	if err := json.Unmarshal(data, &a); err != nil {
 		return "", fmt.Errorf("read what the journal holds of a server's configuration: %w", err)
 	}
-	names := strings.Join(slices.Sorted(maps.Keys(a.Was)), ", ")
-	fail := func(err error) (string, error) {
-		return "", fmt.Errorf("put %s back in the configuration of %s: %v", names, a.Server, err) // as in UndoSchema
-	}
 	conn, cfg, err := again(ctx, a.Conninfo, a.System)
 	if err != nil {
-		return fail(err)
+		return "", a.notUndone(err)
 	}
 	defer closeConn(conn)
-	left, err := undoAlteration(ctx, conn, cfg, a)
+	return undoAlterSystem(ctx, conn, cfg, a)
+}
+
+func (a alteration) notUndone(err error) error {
+	return fmt.Errorf("put %s back in the configuration of %s: %v", strings.Join(slices.Sorted(maps.Keys(a.Was)), ", "), a.Server, err) // as in UndoSchema
+}
+
+func undoAlterSystem(ctx context.Context, conn *pgconn.PgConn, cfg *pgconn.Config, a alteration) (did string, err error) {
+	u, err := undoAlteration(ctx, conn, cfg, a)
 	if err != nil {
-		return fail(err)
+		return "", a.notUndone(err)
 	}
-	did = fmt.Sprintf("put %s back in the configuration of %s", names, a.Server)
-	if len(left) > 0 {
-		did += fmt.Sprintf("; %s was changed by somebody else meanwhile and left", strings.Join(left, ", "))
+	did = fmt.Sprintf("put %s back in the configuration of %s", strings.Join(slices.Sorted(maps.Keys(a.Was)), ", "), a.Server)
+	if len(u.left) == len(a.Was) {
+		did = a.Server
+	}
+	if all := append(u.left, u.differ...); len(all) > 0 {
+		did += ": " + strings.Join(all, "; ")
+	}
+	if len(u.left) > 0 {
+		return "", &host.NotOurs{Msg: did}
 	}
 	return did, nil
 }

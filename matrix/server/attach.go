@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -43,6 +44,7 @@ type Attached struct {
 
 	mu     sync.Mutex
 	keeper *pgconn.PgConn
+	ousted bool // the keeper was cut off, and the lock not to be had at the last try
 	closed bool
 	left   *host.Entry // of the schema
 	// What Configure has done: altered is what may stand in the server's
@@ -53,6 +55,7 @@ type Attached struct {
 	inForce   []Setting
 	readback  map[string]string
 	sure      bool
+	loaded    string // when the configuration was read that has inForce
 }
 
 // AttachConfig says what pgtare is going to do on a server.
@@ -64,6 +67,9 @@ type AttachConfig struct {
 	// pgtare should be killed; it is asked for when there is something. nil:
 	// only Close undoes it.
 	Journal func() (*host.Journal, error)
+	// Died says that a pgtare is known to have died at work on some server: this
+	// may be the one, where its session has yet to end.
+	Died bool
 	// Log takes a sentence for each noteworthy step; nil: none.
 	Log func(string)
 }
@@ -91,19 +97,12 @@ func Attach(ctx context.Context, inst Installation, cfg AttachConfig) (*Attached
 	if err != nil {
 		return nil, fmt.Errorf("--server %s: %w", a.given, err)
 	}
-	// A role's or the server's own limits must not end the keeper in the midst
-	// of its work; and that this arrives shows that there is no pooler.
-	keeper := pg.Copy()
-	keeper.RuntimeParams[keeperSetting] = "0"
-	a.keeper, a.config, err = reach(ctx, keeper)
+	// That what is given at connecting arrives shows that there is no pooler.
+	a.keeper, a.config, err = reach(ctx, unlimited(pg))
 	if err != nil {
 		return nil, noConnection(ctx, a.given, pg, err)
 	}
-	if v, given := pg.RuntimeParams[keeperSetting]; given {
-		a.config.RuntimeParams[keeperSetting] = v
-	} else {
-		delete(a.config.RuntimeParams, keeperSetting)
-	}
+	a.config.RuntimeParams = maps.Clone(pg.RuntimeParams)
 	if err := a.prepare(ctx); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
@@ -113,6 +112,32 @@ func Attach(ctx context.Context, inst Installation, cfg AttachConfig) (*Attached
 // keeperSetting is given to the keeper at connecting. Any role may, and all
 // versions have it.
 const keeperSetting = "statement_timeout"
+
+// unlimited is the way to a session that no limit of the role's or the server's
+// ends in the midst of its work, beside those that are for unlimit.
+func unlimited(cfg *pgconn.Config) *pgconn.Config {
+	cfg = cfg.Copy()
+	cfg.RuntimeParams[keeperSetting] = "0"
+	cfg.RuntimeParams["lock_timeout"] = "0"
+	return cfg
+}
+
+// unlimit lifts, in a session of unlimited's, the limits that not all versions
+// have.
+func unlimit(ctx context.Context, conn *pgconn.PgConn) error {
+	for _, limit := range []struct {
+		since int
+		name  string
+	}{{14, "idle_session_timeout"}, {17, "transaction_timeout"}} {
+		if majorOf(conn) < limit.since {
+			continue
+		}
+		if _, err := query(ctx, conn, "SET "+limit.name+" = 0"); err != nil {
+			return fmt.Errorf("keep a session open: %w", err)
+		}
+	}
+	return nil
+}
 
 func (a *Attached) prepare(ctx context.Context) error {
 	rows, err := query(ctx, a.keeper, `
@@ -135,16 +160,18 @@ SELECT pg_catalog.pg_is_in_recovery(), current_setting('transaction_read_only'):
 	case atoi(r[2]) != int(a.keeper.PID()):
 		return pooler(a.given, fmt.Sprintf("the session was said to be served by process %d, and is by %s", a.keeper.PID(), r[2]))
 	}
-	if majorOf(a.keeper) >= 14 {
-		if _, err := query(ctx, a.keeper, "SET idle_session_timeout = 0"); err != nil {
-			return fmt.Errorf("--server %s: keep a session open: %w", a.given, err)
-		}
+	if err := unlimit(ctx, a.keeper); err != nil {
+		return fmt.Errorf("--server %s: %w", a.given, err)
 	}
 	// No right is needed for it, unless somebody has taken it away.
 	if rows, err := query(ctx, a.keeper, "SELECT system_identifier FROM pg_catalog.pg_control_system()"); err == nil {
 		a.system = rows[0][0]
 	}
-	if err := alone(ctx, a.keeper, a.given, lockGrace); err != nil {
+	patience := lockGrace
+	if a.cfg.Died {
+		patience = lockPatience
+	}
+	if err := alone(ctx, a.keeper, a.given, patience); err != nil {
 		return err
 	}
 	a.findCPU(ctx, atoi(r[2]), float(r[3]), float(r[4]))
@@ -174,8 +201,12 @@ const (
 )
 
 // alone takes the lock that only one pgtare has on a server, in this database
-// and by looking into those of the others.
+// and by looking into those of the others. Of a context that ends sooner than
+// patience it leaves enough to say why.
 func alone(ctx context.Context, conn *pgconn.PgConn, server string, patience time.Duration) error {
+	if end, ok := ctx.Deadline(); ok {
+		patience = min(patience, time.Until(end)-time.Second)
+	}
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		// Looked after taking it: of two at once at least one sees the other.
 		rows, err := query(ctx, conn, fmt.Sprintf("SELECT pg_catalog.pg_try_advisory_lock(%d)", schemaLock))
@@ -243,12 +274,16 @@ func (a *Attached) MakeSchema(ctx context.Context) (err error) {
 	if a.schema != "" {
 		return nil
 	}
+	conn, err := a.session(ctx)
+	if err != nil {
+		return err
+	}
 	if a.left, err = a.begin(SchemaKind, leftSchema{a.given, durableConninfo(a.inst.Conninfo, a.config), a.system}); err != nil {
 		return fmt.Errorf("--server %s: %w", a.given, err)
 	}
 	a.schema = SchemaName // from here on Close drops it
 	// One simple query is one transaction: never a schema without its mark.
-	if _, err = query(ctx, a.keeper, fmt.Sprintf("CREATE SCHEMA %s; COMMENT ON SCHEMA %[1]s IS %s", SchemaName, literal(schemaMark))); err != nil {
+	if _, err = query(ctx, conn, fmt.Sprintf("CREATE SCHEMA %s; COMMENT ON SCHEMA %[1]s IS %s", SchemaName, literal(schemaMark))); err != nil {
 		return fmt.Errorf("--server %s: make the schema %s: %w", a.given, SchemaName, err)
 	}
 	return nil
@@ -307,17 +342,74 @@ func UndoSchema(ctx context.Context, data json.RawMessage) (did string, err erro
 		return fail(err)
 	}
 	defer closeConn(conn)
+	if did, err = undoSchema(ctx, conn, l); err != nil {
+		return fail(err)
+	}
+	return did, nil
+}
+
+func undoSchema(ctx context.Context, conn *pgconn.PgConn, l leftSchema) (did string, err error) {
 	mark, found, err := findSchema(ctx, conn)
 	if err != nil {
-		return fail(err)
+		return "", err
 	}
 	if !found || mark != schemaMark {
 		return fmt.Sprintf("the schema %s on %s is gone already", SchemaName, l.Server), nil
 	}
 	if err := dropSchema(ctx, conn); err != nil {
-		return fail(err)
+		return "", err
 	}
 	return fmt.Sprintf("dropped the schema %s on %s", SchemaName, l.Server), nil
+}
+
+// Undo undoes what the journal holds under kind, of the server that a is
+// attached to, as [UndoSchema] and [UndoAlterSystem] do, by the way and with
+// the password that a has. mine is false where it is of another server, or that
+// can't be told, and then nothing is done.
+func (a *Attached) Undo(ctx context.Context, kind string, data json.RawMessage) (did string, mine bool, err error) {
+	var is leftSchema // alteration begins alike
+	if LeftOn(kind, data) == "" || json.Unmarshal(data, &is) != nil || is.System == "" || is.System != a.system {
+		return "", false, nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	conn, err := a.session(ctx)
+	if err != nil {
+		return "", true, err
+	}
+	if kind == AlterSystemKind {
+		var x alteration
+		if err := json.Unmarshal(data, &x); err != nil {
+			return "", true, fmt.Errorf("read what the journal holds of a server's configuration: %w", err)
+		}
+		did, err = undoAlterSystem(ctx, conn, a.Config(), x)
+		return did, true, err
+	}
+	then, err := attachedConfig(is.Conninfo)
+	if err == nil && then.Database != a.config.Database {
+		cfg := a.quietConfig()
+		cfg.Database = then.Database
+		if conn, err = pgconn.ConnectConfig(ctx, cfg); err == nil {
+			defer closeConn(conn)
+		}
+	}
+	if err == nil {
+		did, err = undoSchema(ctx, conn, is)
+	}
+	if err != nil {
+		err = fmt.Errorf("drop the schema %s of a dead pgtare on %s: %s", SchemaName, is.Server, pgMessage(err))
+	}
+	return did, true, err
+}
+
+// LeftOn names the server, as its user did, on which is what the journal holds
+// under kind; "" where that is no matter of a server's.
+func LeftOn(kind string, data json.RawMessage) string {
+	var is leftSchema
+	if kind != SchemaKind && kind != AlterSystemKind || json.Unmarshal(data, &is) != nil {
+		return ""
+	}
+	return is.Server
 }
 
 // again connects to the server that a journal names, and takes the lock there:
@@ -327,11 +419,13 @@ func again(ctx context.Context, conninfo, system string) (*pgconn.PgConn, *pgcon
 	if err != nil {
 		return nil, nil, err
 	}
-	conn, err := pgconn.ConnectConfig(ctx, cfg)
+	conn, err := pgconn.ConnectConfig(ctx, unlimited(cfg))
 	if err != nil {
 		return nil, nil, noConnection(ctx, conninfo, cfg, err)
 	}
-	err = alone(ctx, conn, conninfo, lockPatience)
+	if err = unlimit(ctx, conn); err == nil {
+		err = alone(ctx, conn, conninfo, lockPatience)
+	}
 	if err == nil && system != "" {
 		var rows [][]string
 		if rows, err = query(ctx, conn, "SELECT system_identifier FROM pg_catalog.pg_control_system()"); err == nil && rows[0][0] != system {
@@ -345,7 +439,9 @@ func again(ctx context.Context, conninfo, system string) (*pgconn.PgConn, *pgcon
 	return conn, cfg, nil
 }
 
-// session returns the keeper, opened anew where the server has cut it off.
+// session returns the keeper, opened anew where the server has cut it off. With
+// it the lock is gone, and without the lock nothing here is pgtare's any more: a
+// session that doesn't get it is not returned, by this call or a later one.
 // a.mu must be held.
 func (a *Attached) session(ctx context.Context) (*pgconn.PgConn, error) {
 	if !a.keeper.IsClosed() {
@@ -358,8 +454,21 @@ func (a *Attached) session(ctx context.Context) (*pgconn.PgConn, error) {
 	if err != nil {
 		return nil, noConnection(ctx, a.given, cfg, err)
 	}
-	a.keeper = conn
-	return conn, alone(ctx, conn, a.given, lockPatience)
+	patience := lockPatience // the session that was cut off may still be in its last statement
+	if a.ousted {
+		patience = lockGrace
+	}
+	if err := alone(ctx, conn, a.given, patience); err != nil {
+		closeConn(conn)
+		a.ousted = true
+		var usage *UsageError
+		if errors.As(err, &usage) { // no mistake in the command line by now
+			err = errors.New(usage.Msg)
+		}
+		return nil, fmt.Errorf("the session that kept others away from %s was cut off: %w", a.inst.Label, err)
+	}
+	a.keeper, a.ousted = conn, false
+	return conn, nil
 }
 
 // Close undoes what is in the server's configuration, drops the schema and

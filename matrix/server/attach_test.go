@@ -730,10 +730,20 @@ func TestUndoAlterSystem(t *testing.T) {
 		return string(text)
 	}
 	before := read()
+	conf := filepath.Join(in.data(), "postgresql.conf")
+	text, err := os.ReadFile(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, meddle := range map[string]func(){
 		"as it was left":    func() {},
 		"before the reload": func() { ask(t, watch, "ALTER SYSTEM RESET autovacuum_naptime") },
 		"somebody else's":   func() { ask(t, watch, "ALTER SYSTEM SET autovacuum_naptime = '33s'") },
+		"other file's": func() {
+			if err := os.WriteFile(conf, append(slices.Clone(text), "\nautovacuum_naptime = '44s'\n"...), 0o600); err != nil {
+				t.Error(err)
+			}
+		},
 		"nothing is left of": func() {
 			ask(t, watch, "ALTER SYSTEM RESET autovacuum_naptime")
 			ask(t, watch, "SELECT pg_reload_conf()")
@@ -764,8 +774,18 @@ func TestUndoAlterSystem(t *testing.T) {
 			}
 			did, err := UndoAlterSystem(t.Context(), left[0].Data)
 			theirs := name == "somebody else's"
-			if err != nil || strings.Contains(did, "somebody else") != theirs {
+			var notOurs *host.NotOurs
+			if errors.As(err, &notOurs) != theirs || !theirs && err != nil || theirs && !strings.Contains(err.Error(), "it shows 33 s, and did 60 s before pgtare") {
 				t.Fatalf("%q, %v", did, err)
+			}
+			if elsewhere := name == "other file's"; strings.Contains(did, `is put back, but shows 44 s (source "configuration file"), where it was 60 s`) != elsewhere {
+				t.Errorf("said %q", did)
+			} else if elsewhere {
+				if err := os.WriteFile(conf, text, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				ask(t, watch, "SELECT pg_reload_conf()")
+				waitFor(t, "the reload", func() bool { return ask(t, watch, "SHOW autovacuum_naptime")[0][0] == "1min" })
 			}
 			if got := read(); (got != before) != theirs {
 				t.Errorf("%s is\n%s\nit was\n%s", autoConf, got, before)
@@ -781,6 +801,222 @@ func TestUndoAlterSystem(t *testing.T) {
 	}
 	if _, err := UndoAlterSystem(t.Context(), json.RawMessage(fmt.Sprintf(`{"server": "x", "conninfo": %q, "system": "1", "was": {"jit": {"line": null, "shown": "on"}}}`, conninfoOf(in, "")))); err == nil || !strings.Contains(err.Error(), "another cluster") {
 		t.Errorf("undone on another cluster: %v", err)
+	}
+}
+
+// TestOusted: a pgtare whose keeper was ended, and whose place another has taken,
+// does nothing there any more, and leaves what it has to undo to restore.
+func TestOusted(t *testing.T) {
+	in := scratch.get(t)
+	watch := connect(t, in.Config())
+	dir := t.TempDir()
+	journal := journalIn(t, dir)
+	a, err := attachTo(t, conninfoOf(in, ""), AttachConfig{Writes: "insert", Journal: journal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.MakeSchema(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Configure(t.Context(), []Setting{set("autovacuum_naptime", "17s")}); err != nil {
+		t.Fatal(err)
+	}
+	cutOff := func() {
+		t.Helper()
+		pid := a.keeper.PID()
+		ask(t, watch, fmt.Sprintf("SELECT pg_terminate_backend(%d)", pid))
+		waitFor(t, "its end", func() bool {
+			return ask(t, watch, fmt.Sprintf("SELECT count(*) FROM pg_stat_activity WHERE pid = %d", pid))[0][0] == "0"
+		})
+	}
+	cutOff()
+	// Alone, it goes on as before, under the lock again.
+	if _, _, err := a.Others(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := attachTo(t, conninfoOf(in, ""), AttachConfig{}); !isUsage(err) {
+		t.Errorf("a second pgtare beside it: %v", err)
+	}
+	cutOff()
+	b, err := attachTo(t, conninfoOf(in, ""), inserts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := b.MakeSchema(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // it must not take the session without the lock for its keeper
+		short, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		_, _, err := a.Others(short)
+		cancel()
+		if err == nil || isUsage(err) || !strings.Contains(err.Error(), "another pgtare is at work") {
+			t.Errorf("beside another: %v", err)
+		}
+	}
+	if err := a.Close(); err == nil || strings.Count(err.Error(), "pgtare restore") != 2 {
+		t.Errorf("closed: %v", err)
+	}
+	if got := strings.Join(ask(t, watch, "SELECT to_regnamespace('pgtare'), pg_read_file('postgresql.auto.conf') LIKE '%17s%'")[0], " "); got != "pgtare t" {
+		t.Errorf("the other's schema, and what is altered: %s", got)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	j, err := journal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	left := leftIn(t, dir)
+	if len(left) != 2 {
+		t.Fatalf("the journal holds %+v", left)
+	}
+	// The next one undoes it by its own session.
+	c, err := attachTo(t, conninfoOf(in, ""), AttachConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for i := range left {
+		if did, mine, err := c.Undo(t.Context(), left[i].Kind, left[i].Data); !mine || err != nil {
+			t.Errorf("%q, %v, %v", did, mine, err)
+		}
+		if did, mine, err := c.Undo(t.Context(), left[i].Kind, json.RawMessage(`{"server": "x", "system": "1"}`)); mine || err != nil {
+			t.Errorf("of another server: %q, %v, %v", did, mine, err)
+		}
+	}
+	if got := ask(t, watch, "SELECT pg_read_file('postgresql.auto.conf') LIKE '%17s%'")[0][0]; got != "f" {
+		t.Error("the next one left what was altered")
+	}
+}
+
+// TestMeddled: what somebody does to the configuration in the middle is seen,
+// and not written over.
+func TestMeddled(t *testing.T) {
+	in := scratch.get(t)
+	watch := connect(t, in.Config())
+	a, err := attachTo(t, conninfoOf(in, ""), AttachConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	meddled := func(want string) {
+		t.Helper()
+		if what, err := a.Meddled(t.Context()); err != nil || what != want {
+			t.Errorf("%q, %v; expected %q", what, err, want)
+		}
+	}
+	configure := func(settings ...Setting) {
+		t.Helper()
+		if _, err := a.Configure(t.Context(), settings); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reload := func(sql, want string) {
+		t.Helper()
+		ask(t, watch, sql)
+		ask(t, watch, "SELECT pg_reload_conf()")
+		waitFor(t, "the reload", func() bool {
+			conn := connect(t, in.Config())
+			defer closeConn(conn)
+			return ask(t, conn, "SELECT current_setting('autovacuum_naptime') || current_setting('deadlock_timeout')")[0][0] == want
+		})
+	}
+	meddled("")
+	configure(set("autovacuum_naptime", "17s"))
+	meddled("")
+	reload("ALTER SYSTEM SET deadlock_timeout = '1500ms'", "17s1500ms")
+	meddled("the server has read its configuration again, whatever that changed")
+	meddled("")
+	reload("ALTER SYSTEM RESET deadlock_timeout", "17s1s")
+	configure()
+	meddled("")
+	configure(set("autovacuum_naptime", "18s"))
+	ask(t, watch, "ALTER SYSTEM SET autovacuum_naptime = '33s'")
+	meddled("autovacuum_naptime was changed by ALTER SYSTEM")
+	again := func() error {
+		_, err := a.Configure(t.Context(), []Setting{set("autovacuum_naptime", "18s")})
+		return err
+	}
+	if err := again(); err == nil || !strings.Contains(err.Error(), "is not written over") {
+		t.Errorf("over somebody else's: %v", err)
+	}
+	reload("ALTER SYSTEM SET autovacuum_naptime = '18s'", "18s1s")
+	if err := again(); err != nil {
+		t.Error(err)
+	}
+	reload("ALTER SYSTEM SET autovacuum_naptime = '17s'", "17s1s")
+	meddled("autovacuum_naptime shows 17 s, where it was 18 s")
+}
+
+// TestLimits: limits of the role's don't keep what is left from being undone.
+func TestLimits(t *testing.T) {
+	in := scratch.get(t)
+	watch := connect(t, in.Config())
+	ask(t, watch, "DROP ROLE IF EXISTS hasty")
+	ask(t, watch, "CREATE ROLE hasty LOGIN; GRANT CREATE ON DATABASE postgres TO hasty; ALTER ROLE hasty SET statement_timeout = '100ms'; ALTER ROLE hasty SET lock_timeout = '50ms'")
+	defer ask(t, watch, "DROP OWNED BY hasty; DROP ROLE hasty")
+	dir := t.TempDir()
+	journal := journalIn(t, dir)
+	a, err := attachTo(t, strings.Replace(conninfoOf(in, ""), "user=postgres", "user=hasty", 1), AttachConfig{Writes: "insert", Journal: journal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.MakeSchema(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.Config().RuntimeParams; len(got) != 0 {
+		t.Errorf("sessions that are measured are given %v", got)
+	}
+	closeConn(a.keeper) // it dies
+	j, err := journal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ask(t, watch, "CREATE TABLE pgtare.t()")
+	defer ask(t, watch, "DROP SCHEMA IF EXISTS pgtare CASCADE")
+	ask(t, watch, "BEGIN; LOCK TABLE pgtare.t")
+	committed := make(chan struct{})
+	go func() {
+		time.Sleep(300 * time.Millisecond)
+		watch.Exec(context.Background(), "COMMIT").ReadAll() //nolint:errcheck // then the lock stays, and the test fails
+		close(committed)
+	}()
+	defer func() { <-committed }()
+	if did, err := UndoSchema(t.Context(), leftIn(t, dir)[0].Data); err != nil || !strings.Contains(did, "dropped") {
+		t.Errorf("%q, %v", did, err)
+	}
+}
+
+// TestReach: a name may have another address each time it is asked for.
+func TestReach(t *testing.T) {
+	in := scratch.get(t)
+	port := proxy(t, in, func(*pgproto3.StartupMessage) {}, func(*pgproto3.BackendKeyData) {})
+	cfg, err := attachedConfig(fmt.Sprintf("host=somewhere port=%d user=postgres dbname=postgres sslmode=allow", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	cfg.LookupFunc = func(context.Context, string) ([]string, error) {
+		asked++
+		return []string{fmt.Sprintf("127.0.0.%d", asked)}, nil
+	}
+	conn, same, err := reach(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeConn(conn)
+	if asked < 2 {
+		t.Error("it was looked up once; then this shows nothing")
+	}
+	if ips, err := same.LookupFunc(t.Context(), "somewhere"); err != nil || !slices.Equal(ips, []string{"127.0.0.1"}) {
+		t.Errorf("the way back leads to %v, %v", ips, err)
 	}
 }
 
@@ -837,6 +1073,9 @@ func TestConfigureRefuses(t *testing.T) {
 		}
 		ask(t, watch, "REVOKE ALTER SYSTEM ON PARAMETER autovacuum_naptime FROM clerk")
 	}
+	ask(t, watch, "REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
+	refused("clerk", "GRANT EXECUTE ON FUNCTION pg_catalog.pg_control_system() TO \"clerk\"", naptime)
+	ask(t, watch, "GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC")
 	ask(t, watch, "DROP OWNED BY clerk; DROP ROLE clerk")
 
 	// A role's own value comes before the server's.

@@ -56,10 +56,12 @@ const cpuStatement = "pgtare_cpu"
 
 // quietConfig is for sessions of pgtare's own that stay open.
 func (a *Attached) quietConfig() *pgconn.Config {
-	cfg := a.Config()
-	cfg.RuntimeParams[keeperSetting] = "0"
+	cfg := unlimited(a.Config())
 	if majorOf(a.keeper) >= 14 {
 		cfg.RuntimeParams["idle_session_timeout"] = "0"
+	}
+	if majorOf(a.keeper) >= 17 {
+		cfg.RuntimeParams["transaction_timeout"] = "0"
 	}
 	return cfg
 }

@@ -115,7 +115,9 @@
 //
 //   - One session, the keeper, holds an advisory lock as long as pgtare is at
 //     work on the server. A second pgtare is refused, from other databases too:
-//     two would measure each other.
+//     two would measure each other. If it is cut off and another pgtare has come
+//     before it is back, the run ends, and what it has to undo stays in the
+//     journal: what stands on the server is the other's by then.
 //   - Tables live in the schema pgtare, whose comment says whose it is, and only
 //     where a workload needs them ([Attached.MakeSchema]). A role without
 //     CREATE on the database can measure everything else.
@@ -128,8 +130,12 @@
 //     takes: an address without passwords, the server's system identifier, the
 //     line that was in postgresql.auto.conf. Close undoes it; after a crash
 //     [UndoSchema] and [UndoAlterSystem] do, which need the passwords again from
-//     PGPASSWORD, password or service files. A line that is neither the former
-//     one nor pgtare's is somebody else's by then, and stays.
+//     PGPASSWORD, password or service files; of a server that is attached to,
+//     [Attached.Undo] by the session that is there. A line that is neither the
+//     former one nor pgtare's is somebody else's by then, and stays. Undone means
+//     that the file says what it said and has been read: what else has a say in
+//     what a setting shows may have changed, and is told.
+//   - [Attached.Meddled] sees what others do to the configuration meanwhile.
 //   - A reload puts in force whatever stands in the files. So it is refused where
 //     one of them was changed after the server had read it, or has a mistake with
 //     which nothing would be applied.

@@ -8,7 +8,8 @@ import (
 )
 
 // Elsewhere returns the TCP address at which a running server is reached, "" for
-// a server behind a Unix socket, which runs under this kernel, and for one that
+// a server behind a Unix socket, which runs under this kernel unless somebody
+// forwards the socket ([Attached.LocalPID] tells), and for one that
 // pgtare starts. It looks at the conninfo and at the environment as libpq
 // would, and connects to nothing.
 func Elsewhere(s Spec) (address string, err error) {

@@ -54,7 +54,8 @@ func reach(ctx context.Context, cfg *pgconn.Config) (*pgconn.PgConn, *pgconn.Con
 	open.LookupFunc = func(ctx context.Context, host string) ([]string, error) {
 		ips, err := cfg.LookupFunc(ctx, host)
 		mu.Lock()
-		looked[host] = ips
+		// Once for each way that sslmode leaves open, and it may answer otherwise.
+		looked[host] = append(looked[host], ips...)
 		mu.Unlock()
 		return ips, err
 	}
@@ -86,7 +87,8 @@ func reach(ctx context.Context, cfg *pgconn.Config) (*pgconn.PgConn, *pgconn.Con
 			}
 		}
 	}
-	panic("server: connected to " + dialled + ", which the configuration does not name")
+	closeConn(conn)
+	return nil, nil, fmt.Errorf("a session was opened to %s, which is none of the addresses that were looked up", dialled)
 }
 
 // noConnection says in one sentence why a server can't be reached, with the
