@@ -3,7 +3,6 @@ package matrix
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"pgtare/matrix/host"
 	"pgtare/matrix/server"
@@ -79,26 +78,17 @@ func (r *runner) undoneFirst(a *server.Attached) error {
 	if err != nil {
 		return err
 	}
-	// What can't be read there was said at the start. Held ones, too: while
-	// another pgtare undoes what a dead one left, that one's journal is neither
-	// dead nor, here, a living one's, which would have kept this run off.
-	left, _ := host.Leftover(dir)
-	held, _ := host.Held(dir, r.journal)
-	if slices.ContainsFunc(held, func(p host.Pending) bool { return a.IsOf(p.Kind, p.Data) }) {
-		for i := range left {
-			left[i].Release() //nolint:errcheck // they are not used
+	// What can't be read there was said at the start. Of what another pgtare
+	// holds, it may be undoing what a dead one left.
+	standing, _ := host.Standing(dir, r.journal)
+	for _, p := range standing {
+		switch {
+		case !a.IsOf(p.Kind, p.Data):
+		case p.Held:
+			return usagef("another pgtare holds a journal of what must be put back in the configuration of %s first; wait for its end, then see pgtare restore", a.Label())
+		default:
+			return usagef("what an earlier pgtare has left in the configuration of %s must be put back first: pgtare restore", a.Label())
 		}
-		return usagef("another pgtare holds a journal of what must be put back in the configuration of %s first; wait for its end, then see pgtare restore", a.Label())
-	}
-	ours := false
-	for i := range left {
-		ours = ours || a.IsOf(left[i].Kind, left[i].Data)
-		if err := left[i].Release(); err != nil {
-			return err
-		}
-	}
-	if ours {
-		return usagef("what an earlier pgtare has left in the configuration of %s must be put back first: pgtare restore", a.Label())
 	}
 	return nil
 }

@@ -45,11 +45,12 @@ func Restore(ctx context.Context, cfg RestoreConfig) error {
 	dir, err := journalDir()
 	if err == nil {
 		err = undoLeftover(ctx, dir, did)
-		held, unread := host.Held(dir, nil)
-		err = errors.Join(err, unread)
+		standing, _ := host.Standing(dir, nil) // what can't be read was said by now
 		files := map[string]int{}
-		for _, p := range held {
-			files[p.File]++
+		for _, p := range standing {
+			if p.Held {
+				files[p.File]++
+			}
 		}
 		for _, file := range slices.Sorted(maps.Keys(files)) {
 			did(fmt.Sprintf("another pgtare holds the journal %s (still to be undone there: %d); what it says is that one's to undo", file, files[file]))

@@ -50,12 +50,13 @@ type Entry struct {
 
 // Pending is a change that a process has left which is dead. It is the
 // caller's alone until Done or Release: to others it looks like a living
-// process's. Of one from [Held] these two do nothing.
+// process's. Of one from [Standing] these two do nothing.
 type Pending struct {
 	Kind string
 	Data json.RawMessage
 	Time time.Time // when it was written down
 	File string    // in which
+	Held bool      // another process has it; only from Standing
 
 	number int
 	left   *left
@@ -222,10 +223,11 @@ func Leftover(dir string) ([]Pending, error) {
 	return read(dir, false)
 }
 
-// Held returns what stands in journals that another process has: a living one,
-// or one that is undoing what a dead one left. It is that one's to undo. own, if
-// not nil, is this process's journal and left out.
-func Held(dir string, own *Journal) ([]Pending, error) {
+// Standing returns all that is to be undone by dir's journals, in the order of
+// [Leftover] and without taking it: also what another process has, a living one
+// or one that is undoing what a dead one left. own, if not nil, is this process's
+// journal and left out.
+func Standing(dir string, own *Journal) ([]Pending, error) {
 	all, err := read(dir, true)
 	if own != nil {
 		all = slices.DeleteFunc(all, func(p Pending) bool { return p.File == own.path })
@@ -233,7 +235,7 @@ func Held(dir string, own *Journal) ([]Pending, error) {
 	return all, err
 }
 
-func read(dir string, held bool) ([]Pending, error) {
+func read(dir string, look bool) ([]Pending, error) {
 	list, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -247,7 +249,7 @@ func read(dir string, held bool) ([]Pending, error) {
 		if !strings.HasPrefix(e.Name(), journalPrefix) || !strings.HasSuffix(e.Name(), journalSuffix) {
 			continue
 		}
-		pending, err := leftIn(filepath.Join(dir, e.Name()), held)
+		pending, err := leftIn(filepath.Join(dir, e.Name()), look)
 		all = append(all, pending...)
 		if err != nil {
 			errs = append(errs, err)
@@ -258,9 +260,9 @@ func read(dir string, held bool) ([]Pending, error) {
 	return all, errors.Join(errs...)
 }
 
-// leftIn reads one file: a dead process's and takes it, or what another holds
-// and leaves it to that one. One that was just tidied away holds nothing.
-func leftIn(path string, held bool) ([]Pending, error) {
+// leftIn reads one file: a dead process's and takes it, or any and only looks. One
+// that was just tidied away holds nothing.
+func leftIn(path string, look bool) ([]Pending, error) {
 	refuse := func(format string, args ...any) ([]Pending, error) {
 		return nil, fmt.Errorf("the undo journal %s is not used: %s; see what it says and remove it", path, fmt.Sprintf(format, args...))
 	}
@@ -289,11 +291,14 @@ func leftIn(path string, held bool) ([]Pending, error) {
 	case int(st.Uid) != os.Geteuid(): // root must not do what somebody else writes down
 		return refuse("it belongs to user %d, who can undo what it holds", st.Uid)
 	}
-	switch err := lock(f, unix.LOCK_EX|unix.LOCK_NB); {
-	case err != nil && !errors.Is(err, unix.EWOULDBLOCK):
-		return refuse("it can't be locked: %v", err)
-	case (err != nil) != held:
-		return nil, nil
+	held := false
+	if err := lock(f, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if held = errors.Is(err, unix.EWOULDBLOCK); !held {
+			return refuse("it can't be locked: %v", err)
+		}
+		if !look {
+			return nil, nil // alive
+		}
 	}
 	if !named(f, path) {
 		return nil, nil
@@ -313,9 +318,9 @@ func leftIn(path string, held bool) ([]Pending, error) {
 	if msg != "" {
 		return refuse("%s", msg)
 	}
-	if held {
+	if look {
 		for i := range pending {
-			pending[i].File = path
+			pending[i].File, pending[i].Held = path, held
 		}
 		return pending, nil
 	}

@@ -129,43 +129,45 @@ func TestLeftoverOrder(t *testing.T) {
 }
 
 // What another has can be read, and stays its own.
-func TestHeld(t *testing.T) {
+func TestStanding(t *testing.T) {
 	dir := t.TempDir()
-	held := func(own *Journal, kinds ...string) {
+	standing := func(own *Journal, kinds ...string) {
 		t.Helper()
-		list, err := Held(dir, own)
+		list, err := Standing(dir, own)
 		got := []string{}
 		for i := range list {
-			got = append(got, list[i].Kind)
+			if got = append(got, list[i].Kind); list[i].Held {
+				got[i] += " held"
+			}
 			if err := list[i].Done(); err != nil {
 				t.Error(err)
 			}
 		}
 		if err != nil || !slices.Equal(got, kinds) && len(got)+len(kinds) > 0 {
-			t.Errorf("held: %q, %v; expected %q", got, err, kinds)
+			t.Errorf("standing: %q, %v; expected %q", got, err, kinds)
 		}
 	}
-	held(nil) // no file yet
+	standing(nil) // no file yet
 	own, dead := openJournal(t, dir), openJournal(t, dir)
 	begin(t, own, "own", 0)
 	begin(t, dead, "first", 0)
 	begin(t, dead, "second", 0)
-	held(own, "second", "first")
-	held(nil, "second", "first", "own")
+	standing(own, "second held", "first held")
+	standing(nil, "second held", "first held", "own held")
 	if err := dead.Close(); err != nil {
 		t.Fatal(err)
 	}
-	held(own) // free to be undone
+	standing(own, "second", "first")
 	list := leftover(t, dir, "second0", "first0")
-	held(own, "second", "first")
+	standing(own, "second held", "first held")
 	if err := list[0].Done(); err != nil {
 		t.Error(err)
 	}
-	held(own, "first")
+	standing(own, "first held")
 	if err := list[1].Done(); err != nil {
 		t.Error(err)
 	}
-	held(own)
+	standing(own)
 }
 
 // An entry is on the disk when Begin returns, and a process that is killed
