@@ -74,7 +74,7 @@ func TestUndoLeftover(t *testing.T) {
 	// own.
 	first, second := leavesOn(t, conninfo, system, "", "17s"), leavesOn(t, conninfo, system, "17s", "18s")
 	ask("ALTER SYSTEM SET autovacuum_naptime = '18s'")
-	if err := Restore(t.Context(), RestoreConfig{CacheDir: t.TempDir(), Did: did}); err != nil || strings.Count(strings.Join(said, "\n"), "another pgtare holds the journal") != 2 || ask(file) == before {
+	if err := Restore(t.Context(), RestoreConfig{Did: did}); err != nil || strings.Count(strings.Join(said, "\n"), "another pgtare holds the journal") != 2 || ask(file) == before {
 		t.Errorf("while they live: %v, %v", said, err)
 	}
 	for _, j := range []*host.Journal{first, second} {

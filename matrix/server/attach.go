@@ -463,7 +463,7 @@ func (a *Attached) session(ctx context.Context) (*pgconn.PgConn, error) {
 		a.ousted = true
 		var usage *UsageError
 		if errors.As(err, &usage) { // no mistake in the command line by now
-			err = errors.New(usage.Msg)
+			err = errors.New(usage.Error())
 		}
 		return nil, fmt.Errorf("the session that kept others away from %s was cut off: %w", a.inst.Label, err)
 	}
