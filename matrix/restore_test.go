@@ -2,7 +2,9 @@ package matrix
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"pgtare/matrix/host"
 	"pgtare/matrix/server"
 	"pgtare/matrix/server/servertest"
+	"pgtare/results"
 )
 
 // leavesOn writes down, as a pgtare does that then dies, that autovacuum_naptime
@@ -147,5 +150,26 @@ func TestUndoLeftover(t *testing.T) {
 		t.Errorf("the journals hold %+v, %v", left, err)
 	} else if err := left[0].Done(); err != nil {
 		t.Error(err)
+	}
+
+	// What is changed in the middle is a doubt.
+	if _, err := a.Configure(t.Context(), []server.Setting{{Name: "autovacuum_naptime", Value: "17s"}}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := errors.Join(a.Close(), r.journal.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	r.warnings = nil
+	if err := r.stillConfigured(t.Context(), "c1"); err != nil || len(r.warnings) != 0 {
+		t.Errorf("nothing was changed: %v, %v", r.warnings, err)
+	}
+	ask("ALTER SYSTEM RESET autovacuum_naptime")
+	if err := r.stillConfigured(t.Context(), "c1"); err != nil || len(r.warnings) != 1 {
+		t.Fatalf("%v, %v", r.warnings, err)
+	}
+	if w := r.warnings[0]; w.Code != "configuration-changed" || w.Forbids != results.ForbidsVerdict || !slices.Equal(w.Cells, []string{"c1"}) {
+		t.Errorf("%+v", w)
 	}
 }

@@ -285,10 +285,16 @@ func TestAttachedGone(t *testing.T) {
 	before := state(t, s)
 	p := startWith(t, env, with(long, "--server", conninfo(s, "postgres"), "-b", "insert", "-o", record)...)
 	measuring(t, p, record)
-	if err := syscall.Kill(s.PID(), syscall.SIGQUIT); err != nil {
+	pid := s.PID()
+	if err := syscall.Kill(pid, syscall.SIGQUIT); err != nil {
 		t.Fatal(err)
 	}
-	p.expect(t, 1, "no server takes connections")
+	p.expect(t, 1, "does not answer")
+	for deadline := time.Now().Add(20 * time.Second); syscall.Kill(pid, 0) == nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the server does not end")
+		}
+	}
 	if !strings.Contains(p.stderr.String(), "pgtare restore") {
 		t.Errorf("standard error does not say how the schema goes:\n%s", p.stderr.String())
 	}
