@@ -5,7 +5,10 @@
 //
 // A [Spec] is what the user asked for: axes with their values. Its product is
 // a [Plan]: panels of cells, of which only cells of one panel are compared,
-// with the comparisons and controls named before anything is measured. [Run]
+// with the comparisons and controls named before anything is measured. A place
+// is what a cell's instance is made on: a server and an environment. A batch is
+// the panels whose instances run at once where memory doesn't hold all ("Batches",
+// below); its number stands in the header, the table and the JSON. [Run]
 // carries the plan out and writes a record of package results; it decides
 // nothing about the figures.
 //

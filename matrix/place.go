@@ -16,6 +16,7 @@ type known struct {
 	refused []map[server.Setting]string // by server and setting: its words, when it would not start with it
 	base    []configuration             // by server: what all its instances have
 	lacking []map[string]string         // by server and library: its words, when it would not load it
+	segment []int64                     // by server: the size of its clusters' WAL segments in bytes, 0: not known
 }
 
 // indices of the servers.
@@ -41,9 +42,18 @@ func (k known) local(i int, settings []server.Setting) (list []server.Setting) {
 		return settings
 	}
 	for _, s := range settings {
-		list = append(list, server.Local(s, k.knows(i))...)
+		list = append(list, k.localOf(i, s)...)
 	}
 	return list
+}
+
+// localOf is what a server calls one setting, of which it says what it knows.
+func (k known) localOf(i int, s server.Setting) []server.Setting {
+	var segment int64
+	if i < len(k.segment) {
+		segment = k.segment[i]
+	}
+	return server.Local(s, k.knows(i), segment)
 }
 
 // refusal is the words with which a server refused a setting; "" where it

@@ -345,7 +345,7 @@ func TestRefused(t *testing.T) {
 	for i := range many {
 		many[i] = strconv.Itoa(i)
 	}
-	check(plan(Spec{Workload: select1, Settings: []SettingAxis{set("statement_timeout", many...), set("lock_timeout", many...)}, Full: true}), "more than 10000 cells")
+	check(plan(Spec{Workload: select1, Settings: []SettingAxis{set("statement_timeout", many...), set("lock_timeout", many...)}, Full: true}), "more than 10000 cells; give them fewer values, or leave out --combine full")
 	check(plan(Spec{Workload: select1, Settings: []SettingAxis{set("port", "5433")}}), "needs this setting to run its servers")
 	check(plan(Spec{Workload: select1, MaxTime: 1 << 62}), "--max-time at most")
 }

@@ -131,6 +131,12 @@ func (r *runner) settingFacts(ctx context.Context, i int) (facts map[string]serv
 // settle says what is common to the instances of each server, now that these
 // have said what they know.
 func (r *runner) settle(k *known, names []string) error {
+	for i := range k.facts {
+		k.segment = append(k.segment, r.plan.asked.segments(k.facts[i][walSegmentSize].WALSegment())[0])
+	}
+	if err := r.plan.asked.countable(*k, r.labels); err != nil {
+		return err
+	}
 	asked, notes, err := r.plan.asked.rename(*k)
 	if err != nil {
 		return err

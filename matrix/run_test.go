@@ -623,7 +623,7 @@ func TestHookFails(t *testing.T) {
 		if err = syscall.Kill(pid, 0); err != nil {
 			break
 		}
-		if stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); strings.Contains(string(stat), ") Z ") {
+		if stat, err := host.ReadStat(pid); err == nil && stat.State == 'Z' {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)

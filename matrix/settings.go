@@ -120,7 +120,61 @@ func (s Spec) settingNames() (names []string) {
 	for _, c := range s.Conf {
 		names = append(append(names, c.Name), server.Aliases(c.Name)...)
 	}
-	return names
+	return append(names, walSegmentSize) // some names count segments
+}
+
+const walSegmentSize = "wal_segment_size"
+
+// segments are the sizes of WAL segments, in bytes, that the clusters of a
+// server have, whose own is given: one, unless that is an axis.
+func (s Spec) segments(own int64) []int64 {
+	for _, a := range s.Settings {
+		if !a.Cluster || a.Name != walSegmentSize {
+			continue
+		}
+		sizes := make([]int64, len(a.Values))
+		for i, v := range a.Values {
+			if sizes[i] = server.SegmentSize(v); strings.EqualFold(v, Default) {
+				sizes[i] = own
+			}
+		}
+		return sizes
+	}
+	return []int64{own}
+}
+
+// countable refuses a setting that a server has by a name which counts WAL
+// segments, or their bytes, where these are of several sizes: one value can't
+// mean the same in all clusters.
+func (s Spec) countable(k known, labels []string) error {
+	refuse := func(flag string, x server.Setting) error {
+		for i := range k.facts {
+			sizes := s.segments(k.facts[i][walSegmentSize].WALSegment())
+			first := server.Local(x, k.knows(i), sizes[0])
+			for _, size := range sizes[1:] {
+				if !slices.Equal(first, server.Local(x, k.knows(i), size)) {
+					return usagef("%s %s: on %s that is %s, whose value depends on the size of WAL segments, of which --initdb %s has several; give it one value", flag, x, labels[i], first[0].Name, walSegmentSize)
+				}
+			}
+		}
+		return nil
+	}
+	for _, c := range s.Conf {
+		if err := refuse("--conf", c); err != nil {
+			return err
+		}
+	}
+	for _, a := range s.Settings {
+		for _, v := range a.Values {
+			if a.Cluster || strings.EqualFold(v, Default) {
+				continue
+			}
+			if err := refuse("--set", server.Setting{Name: a.Name, Value: v}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // configuration is what the configuration of every instance of a server holds
@@ -173,7 +227,7 @@ func (s Spec) rename(k known) (renamed Spec, notes []string, err error) {
 		}
 		known := slices.ContainsFunc(k.indices(), func(i int) bool { return k.knows(i)(a.Name) })
 		for i := len(k.facts) - 1; i >= 0 && !known; i-- { // the last server is the newest as a rule
-			first := server.Local(server.Setting{Name: a.Name, Value: a.Values[0]}, k.knows(i))
+			first := k.localOf(i, server.Setting{Name: a.Name, Value: a.Values[0]})
 			if len(first) != 1 {
 				continue
 			}
@@ -181,7 +235,7 @@ func (s Spec) rename(k known) (renamed Spec, notes []string, err error) {
 			values := slices.Clone(a.Values)
 			for v := range values {
 				if !strings.EqualFold(values[v], Default) {
-					values[v] = server.Local(server.Setting{Name: a.Name, Value: values[v]}, k.knows(i))[0].Value
+					values[v] = k.localOf(i, server.Setting{Name: a.Name, Value: values[v]})[0].Value
 				}
 			}
 			a.Name, a.Values, known = first[0].Name, values, true
@@ -193,7 +247,7 @@ func (s Spec) rename(k known) (renamed Spec, notes []string, err error) {
 	for n := range s.Settings {
 		a := s.Settings[n]
 		for i := range k.facts {
-			local := server.Local(server.Setting{Name: a.Name, Value: a.Values[0]}, k.knows(i))
+			local := k.localOf(i, server.Setting{Name: a.Name, Value: a.Values[0]})
 			if a.Cluster || len(local) == 0 || local[0].Name == a.Name {
 				continue
 			}

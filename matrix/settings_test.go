@@ -76,7 +76,8 @@ func TestOldNames(t *testing.T) {
 func TestClusterAxis(t *testing.T) {
 	rec, _ := run(t, Spec{Workload: builtinWorkload(t, "select1"), Servers: fetched(t), Runs: 1, Duration: 10 * time.Millisecond,
 		Settings: []SettingAxis{set("data_checksums", "off", "on"), {Name: "locale_provider", Values: []string{"default", "builtin"}, Cluster: true},
-			{Name: "wal_segment_size", Values: []string{"1MB"}, Cluster: true}}})
+			{Name: "wal_segment_size", Values: []string{"1MB"}, Cluster: true}},
+		Conf: []server.Setting{{Name: "wal_keep_segments", Value: "4"}}})
 	old := rec.Header.Servers[0].Label
 	for _, c := range rec.Header.Cells {
 		builtin := strings.Contains(c.Label, "builtin") || c.Label == "all"
@@ -92,7 +93,7 @@ func TestClusterAxis(t *testing.T) {
 			continue
 		}
 		checksums := map[bool]string{true: "on", false: "off"}[c.Label == "all" || c.Label == "data_checksums=on"]
-		if c.ReadBack["data_checksums"] != checksums || c.ReadBack["wal_segment_size"] != "1MB" || builtin && c.ReadBack["locale_provider"] != "builtin" || c.Schedule != "slice" {
+		if c.ReadBack["data_checksums"] != checksums || c.ReadBack["wal_segment_size"] != "1MB" || c.ReadBack["wal_keep_size"] != "4 MB" || builtin && c.ReadBack["locale_provider"] != "builtin" || c.Schedule != "slice" {
 			t.Errorf("cell %s (%s on %s), schedule %s: read back %v", c.ID, c.Label, c.Server, c.Schedule, c.ReadBack)
 		}
 		if isolation := map[bool]string{true: "session", false: "cluster"}[c.Label == "" || strings.HasPrefix(c.Label, "control")]; c.Label != "" && c.ControlOf == "" && c.Isolation != isolation {
@@ -119,6 +120,8 @@ func TestRefusedEverywhere(t *testing.T) {
 		{Spec{Workload: select1, Settings: []SettingAxis{set("stats_start_collector", "off", "on")}}, "it is gone since 8.3"},
 		{Spec{Workload: select1, Settings: []SettingAxis{{Name: "encoding", Values: []string{"UTF8", "klingon"}, Cluster: true}}}, `--initdb encoding=klingon: initdb refuses: `},
 		{Spec{Workload: select1, Settings: []SettingAxis{set("wal_segment_size", "3MB", "16MB")}}, "use another first value"},
+		{Spec{Workload: select1, Settings: []SettingAxis{set("wal_segment_size", "1MB", "16MB")}, Conf: []server.Setting{{Name: "wal_keep_segments", Value: "4"}}},
+			"depends on the size of WAL segments, of which --initdb wal_segment_size has several"},
 	} {
 		plan, err := NewPlan(c.spec)
 		if err != nil {

@@ -477,7 +477,11 @@ func (s Spec) checkAxes() error {
 		}
 	}
 	if n := s.cells(); n > maxCells {
-		return usagef("the axes give more than %d cells; take some of their values away, or --combine full", maxCells)
+		fewer, narrow := "give them fewer values", s
+		if narrow.Full = false; narrow.cells() <= maxCells {
+			fewer += ", or leave out --combine full"
+		}
+		return usagef("the axes give more than %d cells; %s", maxCells, fewer)
 	}
 	names := s.columnNames()
 	for _, c := range s.Columns {

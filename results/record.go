@@ -191,7 +191,7 @@ type Cell struct {
 	Axes      map[string]string `json:"axes"`     // axis name -> value: server, mode, workload, setting, and --var names
 	Settings  map[string]string `json:"settings"` // as given at connecting
 	Vars      map[string]string `json:"vars"`
-	ReadBack  map[string]string `json:"read_back"` // the settings as pg_settings showed them, with units
+	ReadBack  map[string]string `json:"read_back"` // the settings as pg_settings showed them, with units; secrets removed
 	Isolation string            `json:"isolation"` // session, instance, cluster
 	Schedule  string            `json:"schedule"`
 	Baseline  bool              `json:"baseline"`

@@ -730,6 +730,47 @@ func TestWithoutSecrets(t *testing.T) {
 	}
 }
 
+// Nor do the values of settings that may be secrets, by any way from the
+// configuration of a server to the record, the terminal and the JSON.
+func TestSecretsOfConf(t *testing.T) {
+	servertest.Start(t)
+	t.Parallel()
+	secrets := []string{
+		"--conf", "primary_conninfo=host=127.0.0.1 password=sesame", "--conf", "archive_command=cp %p /sesame/%f", "--conf=restore_command=curl -u me:sesame http://h/%f -o %p",
+		"--conf", "ssl_passphrase_command=echo sesame", "--env", "HUSH=sesame", "--cache-dir", cacheDir(t),
+	}
+	said := func(what string, text []byte) {
+		t.Helper()
+		for l := range strings.Lines(string(text)) {
+			if strings.Contains(l, "sesame") {
+				t.Errorf("%s holds a secret: %.2000s", what, l)
+			}
+		}
+	}
+	record := filepath.Join(t.TempDir(), "r.jsonl")
+	p := start(t, with(quick, with(secrets, "-o", record)...)...)
+	p.expect(t, 0, "")
+	text, err := os.ReadFile(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"primary_conninfo", "archive_command", "restore_command", "ssl_passphrase_command"} {
+		if !strings.Contains(string(text), `"`+name+`":"***"`) {
+			t.Errorf("%s was not read back", name)
+		}
+	}
+	asJSON := start(t, "show", record, "--format", "json")
+	asJSON.expect(t, 0, "")
+	said("the record", text)
+	said("standard output", p.stdout.Bytes())
+	said("standard error", p.stderr.Bytes())
+	said("the JSON", asJSON.stdout.Bytes())
+
+	refused := start(t, with(quick, with(secrets, "--conf", "work_mem=5 lightyears", "-o", filepath.Join(t.TempDir(), "r.jsonl"))...)...)
+	refused.expect(t, 2, "work_mem=5 lightyears")
+	said("standard error", refused.stderr.Bytes())
+}
+
 // Every `pgtare run` of the README is a plan: what it says can be typed.
 func TestREADMECommands(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")

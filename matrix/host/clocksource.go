@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -97,7 +96,7 @@ func openClockSwitch(dir string, sources []string, j *Journal) (*ClockSwitch, er
 	s := &ClockSwitch{dir: dir, file: f, sources: sources}
 	if s.before, _, err = clocksources(dir); err == nil { // under the lock
 		s.current = s.before
-		s.entry, err = j.Begin(ClocksourceKind, clocksourceEntry{Before: s.before, Sources: sources, Boot: bootID()})
+		s.entry, err = j.Begin(ClocksourceKind, clocksourceEntry{Before: s.before, Sources: sources, Boot: BootID()})
 	}
 	if err != nil {
 		f.Close()
@@ -113,7 +112,7 @@ func lockClock(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("switch the clock source: %w", err)
 	}
-	if err := lock(f, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := Lock(f, unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, errors.New("another pgtare is switching this machine's clock source; wait for its end")
@@ -203,7 +202,7 @@ func undoClocksource(dir string, data json.RawMessage) (did string, err error) {
 	if err := json.Unmarshal(data, &e); err != nil || e.Before == "" {
 		return "", errors.New("put the clock source back: the journal's entry does not say which it was")
 	}
-	if boot := bootID(); e.Boot != boot {
+	if boot := BootID(); e.Boot != boot {
 		return fmt.Sprintf("the machine was started anew since the clock source was switched (it was %s): nothing to put back", e.Before), nil
 	}
 	if err := checkClocksources(dir, nil); err != nil {
@@ -230,13 +229,4 @@ func undoClocksource(dir string, data json.RawMessage) (did string, err error) {
 		return "", err
 	}
 	return fmt.Sprintf("put the clock source back from %s to %s", now, e.Before), nil
-}
-
-// bootID tells one start of the kernel from another; "" where it doesn't show.
-func bootID() string {
-	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if errors.Is(err, fs.ErrNotExist) {
-		return ""
-	}
-	return strings.TrimSpace(string(text))
 }

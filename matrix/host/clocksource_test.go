@@ -23,7 +23,7 @@ func twoSources(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { turn.Close() })
-	if err := lock(turn, unix.LOCK_EX); err != nil {
+	if err := Lock(turn, unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
 	current, offered, err := Clocksources()
@@ -152,16 +152,16 @@ func TestClocksourceRefused(t *testing.T) {
 		want string
 	}{
 		{entry("tsc", "another start", "hpet"), "started anew"},
-		{entry("hpet", bootID(), "hpet"), "is hpet, as it was"},
-		{entry("jiffies", bootID(), "hpet"), "no longer offers: left at hpet"},
-		{entry("tsc", bootID(), "hpet", "tsc"), "put the clock source back from hpet to tsc"},
+		{entry("hpet", BootID(), "hpet"), "is hpet, as it was"},
+		{entry("jiffies", BootID(), "hpet"), "no longer offers: left at hpet"},
+		{entry("tsc", BootID(), "hpet", "tsc"), "put the clock source back from hpet to tsc"},
 	} {
 		if did, err := undoClocksource(dir, c.data); err != nil || !strings.Contains(did, c.want) {
 			t.Errorf("%s: %q, %v; expected %q", c.data, did, err, c.want)
 		}
 	}
 	var theirs *NotOurs
-	if did, err := undoClocksource(dir, entry("hpet", bootID(), "acpi_pm")); !errors.As(err, &theirs) || !strings.Contains(err.Error(), "tsc, which this pgtare has not set: left as it is") {
+	if did, err := undoClocksource(dir, entry("hpet", BootID(), "acpi_pm")); !errors.As(err, &theirs) || !strings.Contains(err.Error(), "tsc, which this pgtare has not set: left as it is") {
 		t.Errorf("somebody else's: %q, %v", did, err)
 	}
 	// While another pgtare switches, what is in use says nothing.
@@ -170,7 +170,7 @@ func TestClocksourceRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, before := range []string{"tsc", "hpet"} {
-		_, err := undoClocksource(dir, entry(before, bootID(), "hpet", "tsc"))
+		_, err := undoClocksource(dir, entry(before, BootID(), "hpet", "tsc"))
 		expect("while another switches", err, "another pgtare is switching")
 	}
 	switching.Close()

@@ -7,7 +7,7 @@
 //     this process, so cgroup cpusets and taskset count.
 //   - [Proc] reads the counters of one process or thread again and again. It
 //     is read around every slice for every backend, so it keeps its files
-//     open and allocates nothing.
+//     open and allocates nothing. [ReadStat] looks at any process once.
 //   - [Watch] reads what the whole machine does beside: busy and stolen time,
 //     throttling, frequency, clock source. The difference of two readings is
 //     a line of the record.
@@ -44,5 +44,5 @@
 // All of it is Linux: /proc, /sys and the scheduler's system calls. What a
 // kernel or container doesn't show is left empty. On macOS, Facts has what
 // sysctl tells, [CPUs] is nil, a Watch knows this process's own CPU time and
-// no more, and OpenProc, SetAffinity and Quietest fail.
+// no more, and OpenProc, ReadStat, SetAffinity and Quiet fail.
 package host

@@ -70,6 +70,9 @@ func line(path string) string {
 	return strings.TrimSpace(first)
 }
 
+// BootID tells one start of the kernel from another; "" where it doesn't show.
+func BootID() string { return line("/proc/sys/kernel/random/boot_id") }
+
 // field returns the value of "key: value" or "key=value" in a file.
 func field(path, key, sep string) string {
 	text, err := os.ReadFile(path)

@@ -107,7 +107,7 @@ func OpenJournal(dir string) (*Journal, error) {
 		if err != nil {
 			return nil, fmt.Errorf("make the undo journal: %w", err)
 		}
-		if err := lock(f, unix.LOCK_EX); err != nil {
+		if err := Lock(f, unix.LOCK_EX); err != nil {
 			f.Close()
 			os.Remove(path)
 			return nil, fmt.Errorf("lock the undo journal %s: %w", path, err)
@@ -292,7 +292,7 @@ func leftIn(path string, look bool) ([]Pending, error) {
 		return refuse("it belongs to user %d, who can undo what it holds", st.Uid)
 	}
 	held := false
-	if err := lock(f, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := Lock(f, unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		if held = errors.Is(err, unix.EWOULDBLOCK); !held {
 			return refuse("it can't be locked: %v", err)
 		}
@@ -429,7 +429,11 @@ func (l *left) release() error {
 	return l.journal.Close()
 }
 
-func lock(f *os.File, how int) error {
+// Lock is flock(2) of an open file, LOCK_EX, say, and begun again where a signal
+// cut it short. The lock is the process's until it closes the file or ends,
+// however it ends. With LOCK_NB the error of a lock that another has is
+// EWOULDBLOCK.
+func Lock(f *os.File, how int) error {
 	for {
 		err := unix.Flock(int(f.Fd()), how)
 		if err != unix.EINTR {

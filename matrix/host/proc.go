@@ -60,24 +60,11 @@ func (p *Proc) Faults() (minor int64, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("read the page faults of process %d: %w", p.pid, err)
 	}
-	// After the name in parentheses, which may hold anything: state, ppid,
-	// pgrp, session, tty, tpgid, flags, minflt.
-	i := bytes.LastIndexByte(b, ')')
-	if i < 0 {
-		return 0, fmt.Errorf("read the page faults of process %d: %w", p.pid, errCounters)
-	}
-	b = b[i+1:]
-	for range 7 {
-		b = bytes.TrimLeft(b, " ")
-		if b = b[max(0, bytes.IndexByte(b, ' ')):]; len(b) == 0 {
-			break
-		}
-	}
-	n, _, ok := leadingNumber(b)
+	s, ok := parseStat(b)
 	if !ok {
 		return 0, fmt.Errorf("read the page faults of process %d: %w", p.pid, errCounters)
 	}
-	return n, nil
+	return s.MinorFaults, nil
 }
 
 // Switches returns how often the process was taken off its CPU against its

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,7 +13,7 @@ import (
 type alias struct {
 	from  string
 	to    []string
-	value func(string) string // nil: as it is
+	value func(value string, walSegment int64) string // nil: as it is
 }
 
 // aliases in both directions where versions at hand may be on either side. The
@@ -57,23 +58,48 @@ func Libraries(value string) (list []string) {
 	return list
 }
 
-// walSegment is the size of a WAL segment that initdb chooses, in megabytes.
-const walSegment = 16
+// defaultSegment is the size of a WAL segment that initdb chooses, in bytes.
+const defaultSegment = 16 << 20
 
-func segmentsToSize(v string) string {
-	n, err := strconv.Atoi(strings.TrimSpace(v))
+func segmentsToSize(v string, segment int64) string {
+	n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 32)
 	if err != nil {
 		return v // the server's to refuse
 	}
-	return strconv.Itoa(n*walSegment) + "MB"
+	return strconv.FormatInt(n*(segment>>20), 10) + "MB"
 }
 
-func sizeToSegments(v string) string {
-	n, err := strconv.Atoi(segmentMB(v))
-	if err != nil {
+// sizeToSegments rounds up: what was to be kept is kept.
+func sizeToSegments(v string, segment int64) string {
+	size, ok := memoryText(v, 1<<20)
+	if !ok {
 		return v
 	}
-	return strconv.Itoa((n + walSegment - 1) / walSegment)
+	return strconv.FormatInt((size+segment-1)/segment, 10)
+}
+
+// SegmentSize reads the size of WAL segments as --initdb has it, in bytes; 0
+// where it is none.
+func SegmentSize(text string) int64 {
+	mb, err := strconv.ParseInt(segmentMB(text), 10, 32)
+	if err != nil || mb < 1 {
+		return 0
+	}
+	return mb << 20
+}
+
+// WALSegment is the size of WAL segments, in bytes, by what a server says of
+// wal_segment_size; 0 where it doesn't.
+func (f Fact) WALSegment() int64 {
+	unit, ok := int64(1), true
+	if f.Unit != "" && f.Unit != "B" { // 8kB before 11
+		unit, ok = memoryText(f.Unit, 0)
+	}
+	n, err := strconv.ParseInt(f.Value, 10, 32)
+	if err != nil || !ok {
+		return 0
+	}
+	return n * unit
 }
 
 // Aliases returns the other names that a setting has or had.
@@ -87,9 +113,10 @@ func Aliases(name string) (others []string) {
 }
 
 // Local returns what a setting is on a server: itself where the server knows it,
-// else what it is called there, with the value as that wants it. None: the
+// else what it is called there, with the value as that wants it. walSegment is
+// the size of the server's WAL segments in bytes, 0 for initdb's own. None: the
 // server has nothing of the kind.
-func Local(s Setting, knows func(name string) bool) []Setting {
+func Local(s Setting, knows func(name string) bool, walSegment int64) []Setting {
 	if knows(s.Name) {
 		return []Setting{s}
 	}
@@ -101,7 +128,7 @@ func Local(s Setting, knows func(name string) bool) []Setting {
 		for _, name := range a.to {
 			x := Setting{Name: name, Value: s.Value, Default: s.Default}
 			if a.value != nil && !s.Default {
-				x.Value = a.value(s.Value)
+				x.Value = a.value(s.Value, cmp.Or(walSegment, defaultSegment))
 			}
 			local = append(local, x)
 		}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"pgtare/matrix/host"
 )
 
 // findCPU finds out how the CPU time of the server's processes can be read:
@@ -163,23 +165,9 @@ func lookAt(pid int) (p process, ok bool) {
 	if !ok {
 		return p, false
 	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return p, false
-	}
-	i := strings.LastIndexByte(string(text), ')') // the name in parentheses may hold anything
-	fields := strings.Fields(string(text[i+1:]))
-	const ppid, starttime = 4 - 3, 22 - 3 // fields counted from 1; the state, field 3, comes first here
-	if len(fields) <= starttime {
-		return p, false
-	}
-	ticks, err := strconv.ParseFloat(fields[starttime], 64)
-	return process{atoi(fields[ppid]), boot + ticks/userHz}, err == nil
+	st, err := host.ReadStat(pid)
+	return process{st.Parent, boot + st.Started.Seconds()}, err == nil
 }
-
-// userHz is the ticks per second in /proc, of all Linux ports that PostgreSQL is
-// measured on.
-const userHz = 100
 
 func bootTime() (float64, bool) {
 	text, err := os.ReadFile("/proc/stat")

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/sys/unix"
+
+	"pgtare/matrix/host"
 )
 
 // CPU returns the CPU time of all processes that the running postmaster has
@@ -63,23 +64,11 @@ func familyCPU(postmaster int, data string) (total time.Duration, err error) {
 // children that have ended. data is the directory that its processes work in,
 // by which they are found where the kernel doesn't list children; "": not known.
 func family(postmaster int, data string) (pids []int, ended time.Duration, err error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", postmaster))
+	st, err := host.ReadStat(postmaster)
 	if err != nil {
 		return nil, 0, err
 	}
-	// The name in parentheses may hold anything.
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	const cutime, cstime = 16 - 3, 17 - 3 // fields counted from 1; the state, field 3, comes first here
-	if len(fields) <= cstime {
-		return nil, 0, errors.New("/proc/PID/stat is not of the format that is known")
-	}
-	for _, i := range []int{cutime, cstime} {
-		ticks, err := strconv.ParseInt(fields[i], 10, 64)
-		if err != nil {
-			return nil, 0, fmt.Errorf("/proc/PID/stat: %w", err)
-		}
-		ended += time.Duration(ticks) * time.Second / userHz
-	}
+	ended = st.Children
 	pids = []int{postmaster}
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", postmaster))
 	if err != nil { // a kernel without CONFIG_PROC_CHILDREN

@@ -23,6 +23,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pgtare/matrix/host"
 )
 
 // Every tree is built with these options and no others, so that what differs
@@ -71,7 +73,7 @@ func (r *resolver) build(ctx context.Context, t *tree) (Installation, error) {
 		return Installation{}, err
 	}
 	b := &builder{resolver: r, tree: t}
-	if b.compiler, b.version, err = compiler(ctx); err != nil {
+	if b.compiler, b.version, err = r.compiler(ctx); err != nil {
 		return Installation{}, err
 	}
 	b.final = filepath.Join(cache, "builds", b.key())
@@ -95,17 +97,17 @@ func (r *resolver) build(ctx context.Context, t *tree) (Installation, error) {
 
 // compiler returns the C compiler's command and the first line that it says
 // of itself.
-func compiler(ctx context.Context) (command, version string, err error) {
+func (r *resolver) compiler(ctx context.Context) (command, version string, err error) {
 	for _, command := range []string{"gcc", "cc"} {
 		path, err := exec.LookPath(command)
 		if err != nil {
 			continue
 		}
-		out, err := exec.CommandContext(ctx, path, "--version").Output()
+		out, _, err := r.tell(ctx, []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}, path, "--version")
 		if err != nil {
 			return "", "", fmt.Errorf("ask %s for its version: %w", path, err)
 		}
-		line, _, _ := strings.Cut(string(out), "\n")
+		line, _, _ := strings.Cut(out, "\n")
 		return command, line, nil
 	}
 	return "", "", unavailablef("a source tree can't be built without a C compiler (gcc or cc) in PATH; install one (Debian: apt-get install build-essential bison flex)")
@@ -137,7 +139,7 @@ func (b *builder) once(ctx context.Context, cache string) (err error) {
 		return fmt.Errorf("begin the log of a build: %w", err)
 	}
 	defer f.Close()
-	for waiting := false; flock(f, unix.LOCK_EX|unix.LOCK_NB) != nil; waiting = true {
+	for waiting := false; host.Lock(f, unix.LOCK_EX|unix.LOCK_NB) != nil; waiting = true {
 		if !waiting {
 			b.cfg.Log(fmt.Sprintf("waiting for another pgtare that builds %s", b.tree.spec))
 		}
@@ -220,10 +222,20 @@ func (b *builder) make(ctx context.Context, dir string) error {
 	if err := writeBelow(dest, filepath.Join(b.final, buildFacts), append(text, '\n')); err != nil {
 		return fmt.Errorf("describe a build: %w", err)
 	}
-	if err := os.Rename(made, b.final); err != nil {
+	if err := keep(made, b.final); err != nil {
 		return fmt.Errorf("keep a build: %w", err)
 	}
 	return nil
+}
+
+// keep moves a directory that is whole to where it will be taken for that. Its
+// files are on disk by then: a name that outlives a power cut without the
+// contents would be a build of empty files for ever.
+func keep(dir, final string) error {
+	if err := syncFiles(dir); err != nil {
+		return fmt.Errorf("sync %s: %w", dir, err)
+	}
+	return os.Rename(dir, final)
 }
 
 // writeBelow makes a file below dir, and never elsewhere: the scripts of a tree

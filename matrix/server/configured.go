@@ -18,7 +18,8 @@ import (
 // force is what this server made of the text as it started or reloaded.
 // A source "override" is as good: the server computed the value from the line,
 // as it does for wal_buffers=-1. A default must not come from pgtare's file.
-// It returns for each name the value as pg_settings shows it, with the unit.
+// It returns for each name the value as pg_settings shows it, with the unit;
+// stars where it may be a secret.
 //
 // The error is a *NotApplicable where the server doesn't know the setting, took
 // it for a placeholder, or has another value in force; anything else is a
@@ -50,7 +51,7 @@ func proveIn(ctx context.Context, conn *pgconn.PgConn, settings []Setting, file 
 		l, ours := lines[strings.ToLower(s.Name)]
 		switch {
 		case s.Default && ours:
-			return nil, fmt.Errorf("prove %s: pgtare's configuration sets it to %s", s, l.text)
+			return nil, fmt.Errorf("prove %s: pgtare's configuration sets it to %s", s, maskSetting(s.Name, l.text))
 		case s.Default:
 			readback[s.Name] = f.shown()
 			continue
@@ -61,7 +62,7 @@ func proveIn(ctx context.Context, conn *pgconn.PgConn, settings []Setting, file 
 		case l.failed != "":
 			return nil, &NotApplicable{Setting: s, Words: l.failed}
 		case l.text != s.Value:
-			return nil, fmt.Errorf("prove %s: the line of the configuration that is in force says %q", s, l.text)
+			return nil, fmt.Errorf("prove %s: the line of the configuration that is in force says %q", s, maskSetting(s.Name, l.text))
 		case f.Source != "configuration file" && f.Source != "override":
 			return nil, &NotApplicable{Setting: s, Words: fmt.Sprintf("given in the configuration, but pg_settings shows %s from source %q", f.shown(), f.Source)}
 		}

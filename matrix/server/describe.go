@@ -62,20 +62,6 @@ SELECT name, coalesce(pg_catalog.current_setting(name, true), '')
 
 var compiledBy = regexp.MustCompile(`compiled by (.*?)(?:, \d+-bit)?$`)
 
-var secretSetting = regexp.MustCompile(`(?i)passw|passphrase|secret|token|credential|_command$|^primary_conninfo$|_conninfo$|_key$`)
-
-// Secret says whether the values of a setting may hold secrets, going by its
-// name.
-func Secret(name string) bool { return maskSetting(name, "x") != "x" }
-
-// maskSetting returns the value, or stars where it may hold a secret.
-func maskSetting(name, value string) string {
-	if value != "" && secretSetting.MatchString(name) && name != "password_encryption" {
-		return "***"
-	}
-	return value
-}
-
 // bareVersion cuts what packagers add: "15.18 (Debian 15.18-0+deb12u1)".
 func bareVersion(v string) string {
 	v, _, _ = strings.Cut(strings.TrimSpace(v), " ")

@@ -21,11 +21,12 @@
 //
 // # Where PostgreSQL is found
 //
-// find.go has the list of places: of packagers, of programs that keep several
+// find.go has the list of directories: of packagers, of programs that keep several
 // versions, and PATH. The order matters only where several versions are asked
 // for by name, which must come from one origin: the first that has them all.
 // An installation counts when postgres --version runs as the user that servers
-// run as. All of it is looked for below ResolveConfig.Root, so that the tests
+// run as. Whatever is asked what it is (postgres, pg_config, a compiler) runs as
+// that user, also where root asks. All of it is looked for below ResolveConfig.Root, so that the tests
 // can lay out a machine of their own.
 //
 // How an installation was built is asked of the running server (pg_config,
@@ -38,7 +39,7 @@
 // tree ([BuildOptions]): two refs in one matrix then differ in nothing else.
 // Nothing is written into the tree: its files, or those of a git ref, are
 // copied to a session directory, built there as the user that servers run as,
-// and the result is renamed to CACHE/builds/KEY when it is whole. KEY is the
+// and the result is renamed to CACHE/builds/KEY when it is whole and on disk. KEY is the
 // hash of the tree, the options and the compiler's version; tree.go says why of
 // contents and not of times. Of a git work tree the files are those that git
 // tracks or would add, whatever was built among them.
@@ -102,6 +103,10 @@
 // shown. Being in force is not acting: effects.go looks for what a value must
 // make the server show while it works, lines in its log, executions counted by
 // pg_stat_statements, times of reading, huge pages.
+//
+// secret.go knows, by their names, the settings whose values may be secrets. No
+// such value is returned, said or written: not as it is read back, nor in what a
+// server logs of it.
 //
 // alias.go knows the names that versions disagree on. The servers map hardly
 // any of them: stats_command_string, of the first benchmark of this kind, is an

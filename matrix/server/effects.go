@@ -18,7 +18,7 @@ import (
 // there is nothing to see.
 func Shows(name, value string) Needs {
 	name = strings.ToLower(name)
-	p, known := placesByName[name]
+	p, known := landingsByName[name]
 	switch {
 	case name == "track_io_timing" && isOn(value):
 		return NeedsTimes

@@ -265,7 +265,7 @@ func install(ctx context.Context, tgz string, s *session, final string) error {
 		return err
 	}
 	// Another pgtare may have been quicker; its copy is as good.
-	if err := os.Rename(root, final); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, unix.ENOTEMPTY) {
+	if err := keep(root, final); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, unix.ENOTEMPTY) {
 		return err
 	}
 	return nil

@@ -5,17 +5,15 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 )
 
-// places are where packagers put PostgreSQL, in the order in which they are
+// packagers are where packagers put PostgreSQL, in the order in which they are
 // preferred as the one origin of several versions: what a production server
 // would run first, builds of one's own last.
-var places = []struct{ origin, pattern string }{
+var packagers = []struct{ origin, pattern string }{
 	{"debian", "/usr/lib/postgresql/*/bin"}, // Debian, Ubuntu; PGDG's for them
 	{"rpm", "/usr/pgsql-*/bin"},             // PGDG's for RHEL, Fedora, SUSE
 	// The distribution's own. Where it has several at once, they carry the
@@ -88,7 +86,7 @@ func (r *resolver) candidates(ctx context.Context) (list []candidate) {
 			list = append(list, candidate{d, origin})
 		}
 	}
-	for _, p := range places {
+	for _, p := range packagers {
 		glob(p.origin, "", p.pattern)
 	}
 	home, _ := os.UserHomeDir()
@@ -114,7 +112,7 @@ func (r *resolver) candidates(ctx context.Context) (list []candidate) {
 		}
 		dir = filepath.Join(root, dir)
 		list = append(list, candidate{dir, "path"})
-		if bin := pgConfigBinDir(ctx, filepath.Join(dir, "pg_config")); bin != "" {
+		if bin := r.pgConfigBinDir(ctx, filepath.Join(dir, "pg_config")); bin != "" {
 			list = append(list, candidate{filepath.Join(root, bin), "path"})
 		}
 	}
@@ -128,17 +126,15 @@ func quotePattern(path string) string {
 }
 
 // pgConfigBinDir asks a pg_config where its server is; "" where it isn't said.
-func pgConfigBinDir(ctx context.Context, path string) string {
+func (r *resolver) pgConfigBinDir(ctx context.Context, path string) string {
 	if _, err := os.Stat(path); err != nil {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, path, "--bindir").Output()
+	out, _, err := r.tell(ctx, childEnv(), path, "--bindir")
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(string(out))
+	return strings.TrimSpace(out)
 }
 
 // binDir returns the real directory of the postgres in dir, if initdb is with

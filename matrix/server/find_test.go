@@ -149,6 +149,29 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// A pg_config is asked as postgres is: by the servers' user, in a session of its
+// own, with none of the caller's environment.
+func TestPgConfigWithoutRights(t *testing.T) {
+	user, err := findRunUser()
+	if err != nil {
+		lack(t, err)
+	}
+	t.Setenv("PGTARE_TEST_SECRET", "sesame")
+	dir := openTempDir(t)
+	bin := filepath.Join(dir, "lib")
+	fakeInstall(t, bin, "18.1")
+	config := filepath.Join(dir, "bin", "pg_config")
+	if err := os.Mkdir(filepath.Dir(config), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeProgram(t, config, fmt.Sprintf(`read pid name state ppid pgrp session rest </proc/$$/stat
+if [ "$(id -u)" = %d ] && [ -z "$PGTARE_TEST_SECRET" ] && [ "$session" = $$ ] && [ "$PWD" = / ]; then echo '%s'; fi`, user.UID, bin))
+	found, err := Resolve(t.Context(), specs(t, config), ResolveConfig{})
+	if err != nil || found[0].BinDir != bin {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
 // TestList lists what is found, and says why nothing can be fetched.
 func TestList(t *testing.T) {
 	sharedInstance(t)

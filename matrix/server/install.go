@@ -231,7 +231,7 @@ func (r *resolver) directory(ctx context.Context, s Spec) (Installation, error) 
 	if !st.IsDir() {
 		tries = []string{filepath.Dir(dir)}
 		if filepath.Base(dir) == "pg_config" {
-			if bin := pgConfigBinDir(ctx, dir); bin != "" {
+			if bin := r.pgConfigBinDir(ctx, dir); bin != "" {
 				tries = []string{bin}
 			}
 		}
@@ -261,25 +261,16 @@ var postgresVersion = regexp.MustCompile(`^postgres \(PostgreSQL\) (\d+)(?:\.(\d
 // verify runs bin/postgres --version as the user that servers run as.
 func (r *resolver) verify(ctx context.Context, bin, origin string) (Installation, error) {
 	path := filepath.Join(bin, "postgres")
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.Dir, cmd.Env = "/", childEnv()
-	cmd.SysProcAttr = r.user.attr(syscall.SIGKILL)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := r.fork.start(cmd); err != nil {
-		return Installation{}, r.user.startError(path, err)
+	stdout, stderr, err := r.tell(ctx, childEnv(), path, "--version")
+	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
+		return Installation{}, usagef("%s does not run as user %s (%v): %s", path, r.user.Name, err, tail(stderr, 5))
 	}
-	if err := cmd.Wait(); err != nil {
-		if ctx.Err() != nil {
-			return Installation{}, ctx.Err()
-		}
-		return Installation{}, usagef("%s does not run as user %s (%v): %s", path, r.user.Name, err, tail(stderr.String(), 5))
+	if err != nil {
+		return Installation{}, err
 	}
-	m := postgresVersion.FindStringSubmatch(stdout.String())
+	m := postgresVersion.FindStringSubmatch(stdout)
 	if m == nil {
-		return Installation{}, usagef("%s --version said %q, which is not PostgreSQL", path, tail(stdout.String(), 1))
+		return Installation{}, usagef("%s --version said %q, which is not PostgreSQL", path, tail(stdout, 1))
 	}
 	i := Installation{BinDir: bin, Origin: origin, Version: m[1], VersionNum: atoi(m[1])*10000 + atoi(m[2])}
 	if m[2] != "" {
@@ -288,6 +279,26 @@ func (r *resolver) verify(ctx context.Context, bin, origin string) (Installation
 	i.Version += m[3] // 19devel, 19beta1
 	i.Label = i.Version
 	return i, nil
+}
+
+// tell runs a program that somebody named, or that was found in PATH, to hear
+// what it says of itself: as the user that servers run as, whatever it may be.
+// A program that fails gives an *exec.ExitError.
+func (r *resolver) tell(ctx context.Context, env []string, path, option string) (stdout, stderr string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, option)
+	cmd.Dir, cmd.Env = "/", env
+	cmd.SysProcAttr = r.user.attr(syscall.SIGKILL)
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := r.fork.start(cmd); err != nil {
+		return "", "", r.user.startError(path, err)
+	}
+	if err = cmd.Wait(); ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return out.String(), said.String(), err
 }
 
 // attachPatience is how long a running server may take to answer at first.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/sys/unix"
 
+	"pgtare/matrix/host"
 	"pgtare/results"
 )
 
@@ -42,6 +44,7 @@ type Instance struct {
 	config  *pgconn.Config
 	devs    []string
 	env     []string // added to the environment
+	hidden  hider    // what must not be seen of env and the configuration
 
 	life sync.Mutex // held by Start, Stop and Close
 
@@ -109,6 +112,7 @@ func managedConfig(sockets string) (*pgconn.Config, error) {
 
 // writeConf writes pgtare.conf and has postgresql.conf include it last.
 func (in *Instance) writeConf(cfg InstanceConfig) error {
+	in.hidden = hiderOf(in.env, cfg.Settings)
 	type line struct{ name, value, why string } // why: for the file's reader
 	lines := []line{
 		{"listen_addresses", "", "no TCP"},
@@ -283,7 +287,7 @@ func (in *Instance) await(ctx context.Context, p *postmaster) error {
 			return fmt.Errorf("the server is not ready after %v; the end of its log:\n%s", startPatience, in.LogTail(15))
 		case <-p.done:
 			text, _, _ := in.LogSince(p.log) // without it the error still says how
-			return &StartError{How: p.how, Log: tail(in.masked(text), 15)}
+			return &StartError{How: p.how, Log: tail(text, 15)}
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
@@ -395,52 +399,32 @@ func (in *Instance) Alive(context.Context) error {
 	default:
 	}
 	for _, pid := range append([]int{p.pid}, processesIn(in.data())...) {
-		if processState(pid) == 'T' {
+		if st, err := host.ReadStat(pid); err == nil && st.State == 'T' {
 			return fmt.Errorf("server %s (instance %s) is stopped: its process %d got a SIGSTOP; continue it with: kill -CONT %[3]d", in.inst.Label, in.id, pid)
 		}
 	}
 	return nil
 }
 
-// processState returns the state letter of /proc/PID/stat, 0 where unknown.
-func processState(pid int) byte {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	// The name in parentheses may hold anything.
-	i := strings.LastIndexByte(string(text), ')')
-	if i < 0 || i+2 >= len(text) {
-		return 0
-	}
-	return text[i+2]
-}
-
-// masked hides the values that --env gave, which a server may quote.
-func (in *Instance) masked(text string) string {
-	for _, v := range in.env {
-		if _, value, _ := strings.Cut(v, "="); len(value) > 3 {
-			text = strings.ReplaceAll(text, value, "***")
-		}
-	}
-	return text
-}
-
-// LogTail returns the last n lines of the server's log.
+// LogTail returns the last n lines of the server's log, secrets hidden.
 func (in *Instance) LogTail(n int) string {
 	st, err := os.Stat(in.logPath())
 	if err != nil {
 		return ""
 	}
-	text, _, err := in.LogSince(max(0, st.Size()-64<<10))
+	from := max(0, st.Size()-64<<10)
+	text, _, err := in.LogSince(from)
 	if err != nil {
 		return ""
+	}
+	if from > 0 {
+		_, text, _ = strings.Cut(text, "\n") // the rest of a line, of which a secret may have been cut
 	}
 	return tail(text, n)
 }
 
-// LogSince returns the log from a byte offset on, at most 1 MiB, and the
-// offset where it ends. Offset -1 returns no text and the present end.
+// LogSince returns the log from a byte offset on, secrets hidden, at most 1 MiB,
+// and the offset where it ends. Offset -1 returns no text and the present end.
 func (in *Instance) LogSince(offset int64) (text string, next int64, err error) {
 	f, err := os.Open(in.logPath())
 	if err != nil {
@@ -454,8 +438,12 @@ func (in *Instance) LogSince(offset int64) (text string, next int64, err error) 
 		next, err = f.Seek(0, io.SeekEnd)
 	} else if _, err = f.Seek(offset, io.SeekStart); err == nil {
 		var b []byte
-		b, err = io.ReadAll(io.LimitReader(f, 1<<20))
-		text, next = in.masked(string(b)), offset+int64(len(b))
+		const most = 1 << 20
+		b, err = io.ReadAll(io.LimitReader(f, most))
+		if i := bytes.LastIndexByte(b, '\n'); len(b) == most && i >= 0 {
+			b = b[:i+1] // half a secret would not be known for one
+		}
+		text, next = in.hidden.hide(string(b)), offset+int64(len(b))
 	}
 	if err != nil {
 		return "", 0, fmt.Errorf("read the server's log: %w", err)

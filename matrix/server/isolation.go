@@ -22,10 +22,10 @@ const (
 	BlockSchedule = "block"
 )
 
-// place is a row of the isolation table: the setting at any value, or, where
+// landing is a row of the isolation table, where a cost lands: the setting at any value, or, where
 // acts is given, at a value for which it is true; else it is as harmless as a
 // setting that is off.
-type place struct {
+type landing struct {
 	isolation, schedule string
 	acts                func(value string) bool
 	reason              string
@@ -39,10 +39,11 @@ const (
 	atTimer   = "its timer is the backend's own, as long as it never fires"
 )
 
-// placesByName is the isolation table. A setting with a threshold is harmless
+// landingsByName is the isolation table. What initdb decides isn't in it: such
+// settings become its options before anybody asks ([ClusterOption]). A setting with a threshold is harmless
 // while nothing reaches it; that nothing did is for the runner to see in the
 // log.
-var placesByName = map[string]place{
+var landingsByName = map[string]landing{
 	"track_activities":                    {SessionIsolation, SliceSchedule, nil, inBackend},
 	"update_process_title":                {SessionIsolation, SliceSchedule, nil, inBackend},
 	"track_counts":                        {SessionIsolation, SliceSchedule, nil, inBackend},
@@ -117,23 +118,18 @@ var placesByName = map[string]place{
 	"old_snapshot_threshold":        {InstanceIsolation, SliceSchedule, nil, "it acts on all sessions together"},
 	"ssl":                           {InstanceIsolation, SliceSchedule, nil, "it acts on all connections"},
 	"ssl_min_protocol_version":      {InstanceIsolation, SliceSchedule, nil, "it acts on all connections"},
-	"data_checksums":                {ClusterIsolation, BlockSchedule, nil, "it belongs to the cluster"},
-	"wal_segment_size":              {ClusterIsolation, BlockSchedule, nil, "it belongs to the cluster"},
-	"server_encoding":               {ClusterIsolation, BlockSchedule, nil, "it belongs to the cluster"},
-	"lc_collate":                    {ClusterIsolation, BlockSchedule, nil, "it belongs to the cluster"},
-	"lc_ctype":                      {ClusterIsolation, BlockSchedule, nil, "it belongs to the cluster"},
 	"log_connections":               {ConnectionIsolation, BlockSchedule, nil, "it acts only while connecting"},
 	"log_disconnections":            {ConnectionIsolation, BlockSchedule, nil, "it acts only at the end of a connection"},
 	"password_encryption":           {ConnectionIsolation, BlockSchedule, nil, "it acts only when a password is set"},
 	"scram_iterations":              {ConnectionIsolation, BlockSchedule, nil, "it acts only when a password is set, and then at every log-in"},
 }
 
-// placesByPrefix is for whole libraries.
-var placesByPrefix = []struct {
-	prefix string
-	place  place
+// landingsByPrefix is for whole libraries.
+var landingsByPrefix = []struct {
+	prefix  string
+	landing landing
 }{
-	{"pg_stat_statements.", place{InstanceIsolation, SliceSchedule, nil, "its table and lock are shared by all sessions"}},
+	{"pg_stat_statements.", landing{InstanceIsolation, SliceSchedule, nil, "its table and lock are shared by all sessions"}},
 }
 
 // assumable are the categories of pg_settings whose user settings run as
@@ -149,11 +145,11 @@ var assumable = []string{"Query Tuning", "Resource Usage / Memory", "Client Conn
 // neither knows runs in an instance of its own, by blocks.
 func Isolation(name, value, context, category string) (isolation, schedule string, assumed bool, reason string) {
 	name = strings.ToLower(name)
-	p, ok := placesByName[name]
+	p, ok := landingsByName[name]
 	if !ok {
-		for _, l := range placesByPrefix {
+		for _, l := range landingsByPrefix {
 			if strings.HasPrefix(name, l.prefix) {
-				p, ok = l.place, true
+				p, ok = l.landing, true
 			}
 		}
 	}

@@ -46,6 +46,17 @@ func cloneFile(out, in *os.File) bool {
 	return unix.IoctlFileClone(int(out.Fd()), int(in.Fd())) == nil
 }
 
+// syncFiles writes all that is in dir to its disk: the whole file system, which
+// for thousands of files is quicker than one by one.
+func syncFiles(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return unix.Syncfs(int(d.Fd()))
+}
+
 // startWriteBack lets the kernel begin to write a file to its disk.
 func startWriteBack(f *os.File) {
 	_ = unix.SyncFileRange(int(f.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WRITE)

@@ -17,12 +17,14 @@ func CanStart() error {
 	return unavailablef("pgtare starts servers on Linux only, and this is %s, where they would outlive a pgtare that is killed; start one yourself and name it: --server 'host=... dbname=...'", runtime.GOOS)
 }
 
-// Of what follows only childOfOurs is used, for npm and builds: where no server
+// Of what follows only childOfOurs and syncFiles are used, for npm and builds: where no server
 // is started, none is signalled, and none leaves shared memory.
 
 func childOfOurs(syscall.Signal) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 func signalIn(string, unix.Signal) int { return 0 }
+
+func syncFiles(string) error { unix.Sync(); return nil } //nolint:errcheck // it has no errors; syncfs is Linux's
 
 func cloneFile(_, _ *os.File) bool { return false }
 

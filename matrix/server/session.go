@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pgtare/matrix/host"
 )
 
 // cacheDir returns the directory for templates, fetched installations, builds
@@ -60,7 +62,7 @@ func openSession(cache string, log func(string)) (*session, error) {
 		return nil, fmt.Errorf("lock the cache directory: %w", err)
 	}
 	defer global.Close()
-	if err := flock(global, unix.LOCK_EX); err != nil {
+	if err := host.Lock(global, unix.LOCK_EX); err != nil {
 		return nil, fmt.Errorf("lock the cache directory %s: %w", run, err)
 	}
 	if err := removeDead(run, log); err != nil {
@@ -78,7 +80,7 @@ func openSession(cache string, log func(string)) (*session, error) {
 	}
 	s.lock, err = os.OpenFile(filepath.Join(s.dir, "lock"), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err == nil {
-		err = flock(s.lock, unix.LOCK_EX|unix.LOCK_NB)
+		err = host.Lock(s.lock, unix.LOCK_EX|unix.LOCK_NB)
 	}
 	if err != nil {
 		os.RemoveAll(s.dir)
@@ -150,7 +152,7 @@ func removeDead(run string, log func(string)) error {
 			continue
 		}
 		if err == nil {
-			if flock(lock, unix.LOCK_EX|unix.LOCK_NB) != nil {
+			if host.Lock(lock, unix.LOCK_EX|unix.LOCK_NB) != nil {
 				lock.Close()
 				continue // alive
 			}
@@ -174,15 +176,6 @@ func entries(dir string) []string {
 		paths[i] = filepath.Join(dir, e.Name())
 	}
 	return paths
-}
-
-func flock(f *os.File, how int) error {
-	for {
-		err := unix.Flock(int(f.Fd()), how)
-		if err != unix.EINTR {
-			return err
-		}
-	}
 }
 
 // processesIn returns the processes whose working directory is dir or below.

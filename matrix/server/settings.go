@@ -87,7 +87,9 @@ type NotApplicable struct {
 	Words   string // the server's words, or what was found instead
 }
 
-func (e *NotApplicable) Error() string { return e.Setting.String() + ": " + e.Words }
+func (e *NotApplicable) Error() string {
+	return e.Setting.String() + ": " + hiderOf(nil, map[string]string{e.Setting.Name: e.Setting.Value}).hide(e.Words)
+}
 
 // Apply adds settings to the start-up parameters of cfg, each as its own.
 func Apply(cfg *pgconn.Config, settings []Setting) {
@@ -102,7 +104,7 @@ func Apply(cfg *pgconn.Config, settings []Setting) {
 // is in force: pg_settings shows it with source "client" and the value that
 // this server makes of the given text, in the setting's unit. A default must
 // not come from the session. It returns for each name the value as pg_settings
-// shows it, with the unit: "100 ms".
+// shows it, with the unit: "100 ms"; stars where it may be a secret.
 //
 // SHOW would prove nothing: a name with a dot that no loaded library has
 // defined is taken as a placeholder, and shown.
@@ -159,7 +161,7 @@ func Probe(ctx context.Context, cfg *pgconn.Config, settings []Setting) (readbac
 			return nil, fmt.Errorf("probe %s: ask the server what it makes of the value: %w", s, err)
 		}
 		if f.Value != want {
-			return nil, &NotApplicable{Setting: s, Words: fmt.Sprintf("the server shows %s where the value means %s", f.shown(), Fact{Value: want, Unit: f.Unit}.shown())}
+			return nil, &NotApplicable{Setting: s, Words: fmt.Sprintf("the server shows %s where the value means %s", f.shown(), Fact{Name: f.Name, Value: want, Unit: f.Unit}.shown())}
 		}
 		if err := effect(ctx, conn, s, f); err != nil {
 			return nil, err
@@ -262,11 +264,12 @@ func likePrefix(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(s)
 }
 
-// shown returns the value with its unit.
+// shown returns the value with its unit, for somebody to see: stars where it
+// may be a secret.
 func (f Fact) shown() string {
 	switch {
 	case f.Unit == "":
-		return f.Value
+		return maskSetting(f.Name, f.Value)
 	case f.Unit[0] >= '0' && f.Unit[0] <= '9': // 8kB
 		return f.Value + " x " + f.Unit
 	}
@@ -352,7 +355,7 @@ func Proof(settings []Setting, readback map[string]string, panelNames []string) 
 		proven := 0
 		for _, r := range rows {
 			back, set := want[r[0]]
-			shown := Fact{Value: r[1], Unit: r[2]}.shown()
+			shown := Fact{Name: r[0], Value: r[1], Unit: r[2]}.shown() // of a secret its source is the proof
 			fromSession := r[3] == "client" || r[3] == "session"
 			switch {
 			case set && (!fromSession || shown != back):

@@ -18,6 +18,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"pgtare/matrix/host"
 )
 
 // childEnv is the whole environment of initdb and postmasters. It is small
@@ -53,13 +55,13 @@ func (t *templates) key(inst Installation, options []string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("look at %s: %w", bin, err)
 	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "", fmt.Errorf("tell this boot from others: %w", err)
+	boot := host.BootID()
+	if len(boot) < 8 {
+		return "", errors.New("tell this boot from others: the kernel does not show its boot_id")
 	}
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %d %d %q %d", bin, inst.Version, st.Size(), st.ModTime().UnixNano(), options, t.user.UID)
-	return hex.EncodeToString(h.Sum(nil))[:24] + "-" + string(boot[:8]), nil
+	return hex.EncodeToString(h.Sum(nil))[:24] + "-" + boot[:8], nil
 }
 
 // get returns the data directory of the template that initdb makes of inst with

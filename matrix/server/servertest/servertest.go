@@ -160,7 +160,7 @@ func Clocksources(t testing.TB) []string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { turn.Close() })
-	if err := unix.Flock(int(turn.Fd()), unix.LOCK_EX); err != nil {
+	if err := host.Lock(turn, unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
 	current, offered, err := host.Clocksources()
