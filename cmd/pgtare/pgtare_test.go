@@ -611,12 +611,11 @@ func TestServerErrors(t *testing.T) {
 		want   string
 	}{
 		"unknown setting":               {[]string{"--set", "track_io_timinng=off,on"}, 2, "did you mean track_io_timing?"},
-		"an old name":                   {[]string{"--set", "stats_command_string=off,on"}, 2, "track_activities"},
-		"a library that isn't loaded":   {[]string{"--set", "pg_stat_statements.track=none,all"}, 2, "pg_stat_statements"},
 		"a value refused":               {[]string{"--set", "statement_timeout=0,-5"}, 2, "outside the valid range"},
 		"a value no enum has":           {[]string{"--set", "track_functions=none,some"}, 2, "track_functions"},
 		"a value no server starts with": {[]string{"--set", "shared_buffers=128MB,a lot"}, 2, "--set shared_buffers=a lot: "},
-		"another cluster is needed":     {[]string{"--set", "data_checksums=off,on"}, 2, "isolation cluster"},
+		"what a build decides":          {[]string{"--set", "block_size=8192,16384"}, 2, "block_size"},
+		"a setting that is gone":        {[]string{"--set", "stats_start_collector=off,on"}, 2, "stats_start_collector"},
 		"a schedule that isn't":         {[]string{"--schedule", "blok"}, 2, "slice and block"},
 		"a width that isn't":            {[]string{"--until", "0"}, 2, "--until 0"},
 		"a timer that fires":            {[]string{"--set", "idle_session_timeout=0,20"}, 2, "ten times"},
