@@ -12,6 +12,7 @@ import (
 // The defaults of servers are theirs, or the first one's; the record says which,
 // and what differs.
 func TestDefaults(t *testing.T) {
+	t.Parallel()
 	for _, asked := range []string{Shipped, Aligned} {
 		rec, _ := run(t, Spec{Workload: builtinWorkload(t, "select1"), Servers: fetched(t), Runs: 1, Duration: 10 * time.Millisecond, Defaults: asked,
 			Settings: []SettingAxis{set("jit", "off")}})

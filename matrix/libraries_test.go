@@ -17,6 +17,7 @@ import (
 // A setting of a library has all instances load it; where the library is an
 // axis itself, the setting is for the cells that load it.
 func TestLibraries(t *testing.T) {
+	t.Parallel()
 	spec := Spec{Workload: builtinWorkload(t, "select1"), Controls: 1, Runs: 1, Duration: 10 * time.Millisecond, Conf: []server.Setting{{Name: "pg_stat_statements.max", Value: "200"}}}
 	spec.Settings = []SettingAxis{set("pg_stat_statements.track", "none", "top"), set("auto_explain.log_min_duration", "-1", "1h")}
 	rec, _ := run(t, spec)
@@ -45,6 +46,7 @@ func TestLibraries(t *testing.T) {
 
 // What no server can load is a mistake, in the server's words.
 func TestNoSuchLibrary(t *testing.T) {
+	t.Parallel()
 	servertest.Start(t)
 	plan, err := NewPlan(Spec{Workload: builtinWorkload(t, "select1"), Settings: []SettingAxis{set("pg_stat_statement.track", "none", "top")}})
 	if err != nil {
@@ -63,6 +65,7 @@ func TestNoSuchLibrary(t *testing.T) {
 
 // Sessions of a running server load what it hasn't loaded itself.
 func TestLibraryOfAttached(t *testing.T) {
+	t.Parallel()
 	cfg := servertest.Start(t).Config()
 	rec, _ := run(t, Spec{Workload: builtinWorkload(t, "select1"), Controls: 1, Runs: 1, Duration: 10 * time.Millisecond,
 		Servers:  serverSpecs(t, fmt.Sprintf("host=%s port=%d user=%s dbname=%s", cfg.Host, cfg.Port, cfg.User, cfg.Database)),
@@ -77,6 +80,7 @@ func TestLibraryOfAttached(t *testing.T) {
 
 // What a value must make the server show is looked for.
 func TestEffects(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		settings []SettingAxis
 		want     string

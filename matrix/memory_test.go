@@ -99,6 +99,7 @@ func TestMemory(t *testing.T) {
 
 // The instances of one batch run while it is measured, and no others.
 func TestBatches(t *testing.T) {
+	t.Parallel()
 	rec, steps := run(t, Spec{Workload: builtinWorkload(t, "insert"), Controls: 1, Runs: 1, Duration: 10 * time.Millisecond, Memory: memoryOf(3*170 + 60), Schedule: "slice",
 		Settings: []SettingAxis{set("track_activity_query_size", "1kB", "2kB", "3kB")}})
 	batches := map[string]string{} // instance -> panel

@@ -60,6 +60,7 @@ func generations(steps []string) (list []string) {
 // The steps of a run on one instance, in order; each round holds every cell of
 // its panel once, in fresh order, and no cell follows itself.
 func TestOrder(t *testing.T) {
+	t.Parallel()
 	rec, steps := run(t, Spec{Workload: builtinWorkload(t, "select1"), Modes: []Mode{PerStatement, SingleTransaction}, Controls: 1,
 		Settings: []SettingAxis{set("track_activities", "off", "on"), set("statement_timeout", "0", "100s")}, Runs: 2, Duration: 60 * time.Millisecond, Rounds: 12})
 
@@ -182,6 +183,7 @@ func TestClocksource(t *testing.T) {
 
 // Protocols and numbers of clients have panels of their own, on one instance.
 func TestPanels(t *testing.T) {
+	t.Parallel()
 	rec, steps := run(t, Spec{Workload: builtinWorkload(t, "select1"), Clients: []int{1, 3}, Threads: 2, Protocols: []workload.Protocol{workload.Simple, workload.Prepared},
 		Settings: []SettingAxis{set("track_activities", "off", "on"), set("update_process_title", "off", "on")}, Full: true, Runs: 1, Duration: 20 * time.Millisecond, Controls: 1})
 	if n := len(rec.Header.Instances); n != 1 {
@@ -213,6 +215,7 @@ func TestPanels(t *testing.T) {
 // Each environment has instances of its own, in which it is in force: the
 // servers' own shells say so, and where they are.
 func TestEnvironment(t *testing.T) {
+	t.Parallel()
 	servertest.Start(t)
 	dir, err := os.MkdirTemp("", "pgtare-test-")
 	if err != nil {
@@ -260,6 +263,7 @@ func TestEnvironment(t *testing.T) {
 // setting that one server lacks is n/a there, and the number of sessions is
 // equal on all instances.
 func TestServers(t *testing.T) {
+	t.Parallel()
 	rec, steps := run(t, Spec{Workload: builtinWorkload(t, "insert"), Servers: fetched(t), Controls: 1, Clients: []int{2}, Schedule: "slice",
 		Settings: []SettingAxis{set("track_wal_io_timing", "off", "on")}, Runs: 2, Duration: 50 * time.Millisecond})
 	runs := 0
@@ -302,6 +306,7 @@ func TestServers(t *testing.T) {
 // A value that one server does not start with is n/a there, and measured on
 // the other.
 func TestRefusedByOne(t *testing.T) {
+	t.Parallel()
 	rec, _ := run(t, Spec{Workload: builtinWorkload(t, "select1"), Servers: fetched(t), Controls: 1, Schedule: "slice",
 		Settings: []SettingAxis{set("log_destination", "stderr", "jsonlog")}, Runs: 1, Duration: 20 * time.Millisecond})
 	for _, c := range rec.Header.Cells {
@@ -329,6 +334,7 @@ func fetched(t *testing.T) []server.Spec {
 // new start of its instance, configured with the setting, two checkpoints at
 // fixed points, and its background work is known.
 func TestBlocks(t *testing.T) {
+	t.Parallel()
 	rec, steps := run(t, Spec{Workload: builtinWorkload(t, "insert"), Controls: 1, Settings: []SettingAxis{set("synchronous_commit", "on", "off")}, Runs: 2, Duration: 600 * time.Millisecond})
 	for run := 1; run <= 2; run++ {
 		var blocks []string
@@ -384,6 +390,7 @@ func TestBlocks(t *testing.T) {
 // A setting that the server reads when it starts is a matter of its instance;
 // cells that have theirs to themselves know what happened beside them.
 func TestInstances(t *testing.T) {
+	t.Parallel()
 	rec, steps := run(t, Spec{Workload: builtinWorkload(t, "select1"), Controls: 1, Runs: 2, Duration: 50 * time.Millisecond,
 		Settings: []SettingAxis{set("track_activity_query_size", "1kB", "1MB"), set("work_mem", "1MB")}})
 	restarts := 0
@@ -446,6 +453,7 @@ func TestConvoys(t *testing.T) {
 // --until ends at the first look where the intervals are narrow enough, and
 // goes on to the end of its time where they are not.
 func TestUntil(t *testing.T) {
+	t.Parallel()
 	spec := Spec{Workload: builtinWorkload(t, "select1"), Controls: 1, Settings: []SettingAxis{set("track_activities", "off", "on")}, Runs: 1, Duration: 50 * time.Millisecond, Rounds: 10, MaxTime: time.Minute}
 	spec.Until = 100
 	rec, _ := run(t, spec)
@@ -462,6 +470,7 @@ func TestUntil(t *testing.T) {
 
 // A cell whose setting can't act says so; one whose setting can does not.
 func TestExercised(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		spec Spec
 		want string // in the reason; "" for none
@@ -489,6 +498,7 @@ func TestExercised(t *testing.T) {
 
 // -t asks for transactions: the record says so, and enough are measured.
 func TestTransactions(t *testing.T) {
+	t.Parallel()
 	rec, _ := run(t, Spec{Workload: builtinWorkload(t, "select1"), Controls: 1, Runs: 2, Transactions: 3000})
 	if rec.Header.Unit != "s" || rec.Header.Transactions != 3000 {
 		t.Errorf("unit %s, %d transactions", rec.Header.Unit, rec.Header.Transactions)
@@ -513,6 +523,7 @@ func TestTransactions(t *testing.T) {
 // With --pin split each side stays on cores of its own. The script sleeps
 // wherever its backend may run on the client's CPU.
 func TestSplit(t *testing.T) {
+	t.Parallel()
 	spec := Spec{Workload: scriptWorkload(t, `select case when pg_read_file('/proc/self/status') ~ E'Cpus_allowed_list:\t1\n' then null else pg_sleep(0.1) end;`),
 		Controls: 1, Runs: 1, Duration: 50 * time.Millisecond, Rounds: 10, Pin: Pin{Kind: "split", Client: []int{0}, Server: []int{1}}}
 	if !slices.Equal(host.CPUs(), []int{0, 1}) {
@@ -542,6 +553,7 @@ func TestSplit(t *testing.T) {
 
 // The hooks are around each run, and reach the servers.
 func TestHooks(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	spec := Spec{Workload: builtinWorkload(t, "select1"), Controls: 1, Runs: 2, Duration: 50 * time.Millisecond,
 		Settings: []SettingAxis{set("track_activity_query_size", "1kB", "1MB")},
@@ -577,6 +589,7 @@ func read(t *testing.T, dir, name string) string {
 // A hook that fails ends the matrix with its words; one that runs when pgtare
 // is interrupted ends with it.
 func TestHookFails(t *testing.T) {
+	t.Parallel()
 	spec := Spec{Workload: builtinWorkload(t, "select1"), Controls: 1, Runs: 2, Duration: 20 * time.Millisecond, Rounds: 10}
 	carryOut := func(ctx context.Context, after string) (*results.Record, error) {
 		t.Helper()

@@ -16,6 +16,7 @@ import (
 // own, and what --conf says is in force in every instance and among the
 // deviations.
 func TestOldNames(t *testing.T) {
+	t.Parallel()
 	rec, _ := run(t, Spec{Workload: builtinWorkload(t, "select1"), Servers: fetched(t), Runs: 1, Duration: 10 * time.Millisecond, Schedule: "slice",
 		Settings: []SettingAxis{set("stats_command_string", "off", "on"), set("debug_parallel_query", "off", "on")},
 		Conf:     []server.Setting{{Name: "wal_keep_segments", Value: "4"}, {Name: "io_method", Value: "sync"}}})
@@ -74,6 +75,7 @@ func TestOldNames(t *testing.T) {
 // Each value of an option of initdb is a cluster of its own, proven to be what
 // was asked; where initdb refuses it is n/a in its words.
 func TestClusterAxis(t *testing.T) {
+	t.Parallel()
 	rec, _ := run(t, Spec{Workload: builtinWorkload(t, "select1"), Servers: fetched(t), Runs: 1, Duration: 10 * time.Millisecond,
 		Settings: []SettingAxis{set("data_checksums", "off", "on"), {Name: "locale_provider", Values: []string{"default", "builtin"}, Cluster: true},
 			{Name: "wal_segment_size", Values: []string{"1MB"}, Cluster: true}},
@@ -108,6 +110,7 @@ func TestClusterAxis(t *testing.T) {
 // What no server takes is a mistake, in one sentence, before anything is
 // measured.
 func TestRefusedEverywhere(t *testing.T) {
+	t.Parallel()
 	servertest.Start(t)
 	select1 := builtinWorkload(t, "select1")
 	for _, c := range []struct {
