@@ -724,7 +724,14 @@ func testNoAllocationPerTransaction(t *testing.T) {
 			few, many := allocations(10), allocations(400)
 			const commands = 2 * 390
 			extra := many - few - int64(own*float64(commands*clients))
-			if extra > 50 { // the runtime itself allocates now and then
+			// The runtime itself allocates now and then, and crypto/tls not quite as
+			// often as a bare exchange does; one per transaction would be half of
+			// the commands.
+			limit := int64(50)
+			if own > 0 {
+				limit += commands * int64(clients) / 20
+			}
+			if extra > limit {
 				t.Errorf("%d clients, %s: %d allocations more in %d commands more", clients, protocol, extra, commands*clients)
 			}
 		}
